@@ -124,6 +124,10 @@ class CongestionScenario(Scenario):
         "topology.spines",
         "topology.hosts_per_leaf",
         "topology.bottlenecks",
+        "topology.switches",
+        "topology.cables",
+        "topology.hosts_per_switch",
+        "topology.host_switches",
     )
 
     family: Literal["congestion"] = Field(description="family of problems; decides which keys the file has")

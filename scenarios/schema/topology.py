@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -17,6 +18,9 @@ MOST_HOSTS = 8192
 MOST_SWITCHES = 8192
 
 RateBps = Annotated[float, Field(ge=1e3, le=LARGEST_RATE_BPS)]
+_SWITCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+_HOST_NAME = re.compile(r"h[0-9]+")
+
 DelayS = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -230,12 +234,106 @@ class ParkingLotTopology(_Links):
             yield Cut(f"bottleneck {i}", 2 * i, self.core_link_rate_bps)
 
 
+class GraphCable(Table):
+    """Cable between two switches; absent keys have the common values."""
+
+    ends: Annotated[tuple[str, str], FromList] = Field(description="names of its two switches")
+    rate_bps: RateBps | None = Field(default=None, description="rate, each direction, bit/s")
+    delay_s: DelayS | None = Field(default=None, description="one-way propagation delay, s")
+
+
+class GraphTopology(_Links):
+    """Any network: named switches, cables between them, and hosts on some or all of them."""
+
+    kind: Literal["graph"] = Field(description="form of the network")
+    switches: Annotated[tuple[str, ...], FromList, Field(min_length=1, max_length=MOST_SWITCHES)] = Field(
+        description="name of every switch"
+    )
+    cables: Annotated[tuple[GraphCable, ...], FromList, Field(max_length=2**17)] = Field(
+        default=(), description="cables between switches, [[topology.cables]]"
+    )
+    hosts_per_switch: Annotated[int, Field(ge=0, le=MOST_HOSTS)] = Field(
+        default=1, description="hosts on every switch; without effect if host_switches is given"
+    )
+    host_switches: Annotated[tuple[str, ...], FromList, Field(max_length=MOST_HOSTS)] = Field(
+        default=(), description="the switch of each host, if not all switches have equally many"
+    )
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts."""
+        return len(self.places)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The switch of each host."""
+        return self.host_switches or tuple(
+            switch for switch in self.switches for _ in range(self.hosts_per_switch)
+        )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check names, hosts and cables, and that every switch can be reached."""
+        known = set(self.switches)
+        if len(known) < len(self.switches):
+            twice = next(name for name in self.switches if self.switches.count(name) > 1)
+            yield Problem("switches", twice, "another name for each switch")
+        for index, name in enumerate(self.switches):
+            if not _SWITCH_NAME.fullmatch(name) or _HOST_NAME.fullmatch(name):
+                yield Problem(
+                    f"switches[{index}]",
+                    name,
+                    "letters, digits and _ . -, not h and a number, which are the names of hosts",
+                )
+        if not 2 <= self.n_hosts <= MOST_HOSTS:
+            yield Problem("hosts_per_switch", self.hosts_per_switch, f"2 to {MOST_HOSTS} hosts in all")
+        for index, name in enumerate(self.host_switches):
+            if name not in known:
+                yield Problem(f"host_switches[{index}]", name, "one of topology.switches")
+        pairs: set[frozenset[str]] = set()
+        for index, cable in enumerate(self.cables):
+            ends = frozenset(cable.ends)
+            if unknown := ends - known:
+                yield Problem(f"cables[{index}].ends", sorted(unknown)[0], "two of topology.switches")
+            elif len(ends) < 2 or ends in pairs:
+                shown = " and ".join(cable.ends)
+                yield Problem(f"cables[{index}].ends", shown, "two switches that no other cable joins")
+            pairs.add(ends)
+        if len(known) == len(self.switches) and (lost := self._unreached()):
+            yield Problem("cables", lost, f"a way from {self.switches[0]} to every switch")
+
+    def _unreached(self) -> str:
+        """Return a switch that cannot be reached from the first one; empty if there is none."""
+        neighbours: dict[str, list[str]] = {name: [] for name in self.switches}
+        for cable in self.cables:
+            if set(cable.ends) <= neighbours.keys():
+                one, other = cable.ends
+                neighbours[one].append(other)
+                neighbours[other].append(one)
+        reached, ahead = {self.switches[0]}, [self.switches[0]]
+        while ahead:
+            for name in neighbours[ahead.pop()]:
+                if name not in reached:
+                    reached.add(name)
+                    ahead.append(name)
+        return next((name for name in self.switches if name not in reached), "")
+
+
 Topology = Annotated[
-    DumbbellTopology | SingleSwitchTopology | FatTreeTopology | LeafSpineTopology | ParkingLotTopology,
+    DumbbellTopology
+    | SingleSwitchTopology
+    | FatTreeTopology
+    | LeafSpineTopology
+    | ParkingLotTopology
+    | GraphTopology,
     Field(discriminator="kind", description="hosts, switches and links"),
 ]
 
 TopologyTable = (
-    DumbbellTopology | SingleSwitchTopology | FatTreeTopology | LeafSpineTopology | ParkingLotTopology
+    DumbbellTopology
+    | SingleSwitchTopology
+    | FatTreeTopology
+    | LeafSpineTopology
+    | ParkingLotTopology
+    | GraphTopology
 )
 """Table of any topology."""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.scenarios import (
     CongestionScenario,
     list_scenarios,
@@ -39,6 +41,7 @@ CONGESTION = {
     "iroko-dumbbell-1g",
     "iroko-fattree-10m",
     "iroko-fattree-1g",
+    "jellyfish-20",
     "leafspine-2to1-websearch",
     "leafspine-hadoop",
     "leafspine-link-failure",
@@ -51,6 +54,8 @@ CONGESTION = {
     "linux-fattree-stride",
     "onoff-dumbbell",
     "parking-lot-4",
+    "three-tier-32",
+    "wan-abilene",
 }
 
 
@@ -84,14 +89,14 @@ def test_every_split_draws(name: str) -> None:
 def test_decisions_last_a_round_trip_or_more(name: str) -> None:
     """A shorter interval would show the agent nothing of its last action."""
     scenario = load_scenario(name, expect=CongestionScenario)
-    topology, mtu_bits = scenario.topology, 8 * scenario.transport.mtu_bytes
-    hops = {"single_switch": 2, "dumbbell": 3, "fat_tree": 6, "leaf_spine": 4, "parking_lot": 6}[
-        topology.kind
-    ]
-    way_s = topology.link_delay_s + topology.link_jitter_s
-    empty_s = hops * (2 * way_s + mtu_bits / topology.link_rate_bps) + 2 * (
-        scenario.transport.host_jitter_s or 0.0
-    )
+    topology, mtu_bytes = scenario.topology, scenario.transport.mtu_bytes
+    if topology.kind == "graph":
+        empty_s = longest_round_trip_s(build_topology(topology), mtu_bytes, scenario.transport.header_bytes)
+    else:
+        hops = {"single_switch": 2, "dumbbell": 3, "fat_tree": 6, "leaf_spine": 4, "parking_lot": 6}
+        way_s = topology.link_delay_s + topology.link_jitter_s
+        empty_s = hops[topology.kind] * (2 * way_s + 8 * mtu_bytes / topology.link_rate_bps)
+    empty_s += 2 * (scenario.transport.host_jitter_s or 0.0)
     assert scenario.queue.ecn_threshold_bytes is not None
     marked_s = empty_s + 8 * scenario.queue.ecn_threshold_bytes / topology.link_rate_bps
     assert marked_s <= scenario.control.decision_interval_s <= 60 * empty_s

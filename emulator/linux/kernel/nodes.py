@@ -36,6 +36,8 @@ except ImportError as error:
     ) from error
 
 _READY_S = 10.0
+_LONGEST_NAME = 15
+"""Characters of an interface's name: IFNAMSIZ of linux/if.h less the ending zero."""
 
 
 class Namespace:
@@ -179,6 +181,10 @@ class VethLink(Link):  # type: ignore[misc]
         self._groups = groups
         self.ends: tuple[Interface, Interface]
         super().__init__(one, other, intf=QuietInterface)
+
+    def intfName(self, node: WaitingNode, n: int) -> str:  # noqa: N802
+        """Return the name of a node's interface: Mininet's, or its end if the kernel has no room for it."""
+        return f"{node.name}-eth{n}"[-_LONGEST_NAME:]
 
     def makeIntfPair(  # noqa: N802
         self,

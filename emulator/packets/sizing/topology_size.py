@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
 from sysgym.scenarios.schema.topology import (
     DumbbellTopology,
     FatTreeTopology,
+    GraphTopology,
     LeafSpineTopology,
     ParkingLotTopology,
     TopologyTable,
@@ -68,7 +73,37 @@ def topology_size(topology: TopologyTable) -> TopologySize:
         return TopologySize(
             n, n + count + 1, links, count + 1, 2 + count / 3, far, count + 2, count + 1, capacity_bps
         )
+    if isinstance(topology, GraphTopology):
+        return _graph_size(topology)
     return TopologySize(n, n + 1, 2 * n, 1, 2.0, 2.0, 2, n, math.inf)
+
+
+def _graph_size(topology: GraphTopology) -> TopologySize:
+    """Return the size of a graph, with path lengths by breadth-first search."""
+    switches, n = topology.switches, topology.n_hosts
+    number = {name: place for place, name in enumerate(switches)}
+    ends = np.array([[number[end] for end in cable.ends] for cable in topology.cables], np.int64)
+    ends = ends.reshape(-1, 2)
+    shape = (len(switches), len(switches))
+    joined = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=shape)
+    edges, hosts = np.unique([number[name] for name in topology.places], return_counts=True)
+    lengths = 2.0 + shortest_path(joined, directed=False, unweighted=True, indices=edges)[:, edges]
+    pairs = np.outer(hosts, hosts) - np.diag(hosts)
+    mean = float((lengths * pairs).sum() / max(pairs.sum(), 1))
+    rates_bps = [cable.rate_bps or topology.link_rate_bps for cable in topology.cables]
+    # Each flow uses as many links between switches as its path is long, less those of its hosts.
+    between_bps = 2.0 * sum(rates_bps) / max(mean - 2.0, 1e-9) if rates_bps else math.inf
+    return TopologySize(
+        n,
+        n + len(switches),
+        2 * (n + len(ends)),
+        len(edges),
+        mean,
+        mean,
+        int(lengths.max()),
+        n,
+        min(n * topology.link_rate_bps, between_bps),
+    )
 
 
 def _mean(hosts_at: dict[int, int]) -> float:

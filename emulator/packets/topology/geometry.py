@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 from sysgym.emulator.packets.topology.graph import Topology
+
+_STRESS_STEPS = 200
 
 GAP_BETWEEN_SWITCHES = 0.8
 """Extra space between hosts of different switches, in multiples of the distance between neighbours."""
@@ -45,6 +49,54 @@ def node_positions(topology: Topology) -> NDArray[np.float64]:
         order = nodes[np.argsort(middle, kind="stable")]
         x[order] = (np.arange(len(order)) + 0.5) / len(order)
     return np.column_stack((x, tiers.astype(np.float64)))
+
+
+def plane_positions(topology: Topology) -> NDArray[np.float64]:
+    """Return positions in the plane for networks without tiers, shape (n_nodes, 2), between 0 and 1.
+
+    Distances between switches are like their distances in links. Hosts are around their switch.
+    """
+    n_hosts, n_switches = topology.n_hosts, topology.n_switches
+    between = ~topology.from_host & ~topology.to_host
+    ends = (topology.link_source[between] - n_hosts, topology.link_target[between] - n_hosts)
+    joined = csr_array((np.ones(int(between.sum())), ends), shape=(n_switches, n_switches))
+    places = _places(shortest_path(joined, unweighted=True))
+    places -= places.min(axis=0)
+    places = 0.1 + 0.8 * places / np.maximum(places.max(axis=0), 1e-9)
+    positions = np.zeros((topology.n_nodes, 2))
+    positions[n_hosts:] = places
+    for switch in range(n_switches):
+        hosts = np.flatnonzero(topology.host_edge == n_hosts + switch)
+        away = places[switch] - 0.5
+        middle = np.arctan2(away[1], away[0])
+        step = min(0.6, 5.0 / max(len(hosts), 1))
+        angles = middle + (np.arange(len(hosts)) - 0.5 * (len(hosts) - 1)) * step
+        positions[hosts] = places[switch] + 0.07 * np.column_stack((np.cos(angles), np.sin(angles)))
+    return positions
+
+
+def _places(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return places whose distances are like the given ones, by stress majorization.
+
+    The stress is the sum of ``((distance - length) / length)**2``; each step solves the majorizing quadratic
+    (Gansner, Koren and North, Graph Drawing 2004, section 2). The start is a circle.
+    """
+    n = len(lengths)
+    if n == 1:
+        return np.zeros((1, 2))
+    angles = 2.0 * np.pi * np.arange(n) / n
+    places = 0.5 * lengths.max() * np.column_stack((-np.cos(angles), np.sin(angles)))
+    apart = lengths + np.eye(n)
+    weights = (1.0 - np.eye(n)) / apart**2
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    inverse = np.linalg.pinv(laplacian)
+    for _ in range(_STRESS_STEPS):
+        distances = np.linalg.norm(places[:, None] - places[None], axis=2)
+        pulls = -weights * lengths / np.maximum(distances, 1e-9)
+        np.fill_diagonal(pulls, 0.0)
+        np.fill_diagonal(pulls, -pulls.sum(axis=1))
+        places = inverse @ (pulls @ places)
+    return places
 
 
 def _mean_below(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.topology import Topology, build_topology
-from sysgym.emulator.packets.topology.geometry import node_positions
+from sysgym.emulator.packets.topology.geometry import node_positions, plane_positions
 from sysgym.emulator.packets.workloads import LONG_LIVED, FlowSchedule, scenario_flows
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.units import metric_text, unit_of
@@ -65,7 +65,8 @@ def draw_network(axes: Axes, topology: Topology) -> None:
     """Draw hosts, switches and cables; colours and widths distinguish rates."""
     from matplotlib.collections import LineCollection
 
-    positions = node_positions(topology)
+    in_plane = topology.kind == "graph"
+    positions = plane_positions(topology) if in_plane else node_positions(topology)
     kinds = [_kind(topology, link) for link in range(0, topology.n_links, 2)]
     ordered = sorted(set(kinds), key=lambda kind: (-kinds.count(kind), kind))
     ends = positions[np.column_stack((topology.link_source[::2], topology.link_target[::2]))]
@@ -81,7 +82,7 @@ def draw_network(axes: Axes, topology: Topology) -> None:
                 label=kind,
             )
         )
-    tiers = positions[:, 1]
+    tiers = (np.arange(topology.n_nodes) >= topology.n_hosts) * 1.0 if in_plane else positions[:, 1]
     for tier in np.unique(tiers):
         nodes = np.flatnonzero(tiers == tier)
         is_host = tier == 0
@@ -114,7 +115,8 @@ def draw_network(axes: Axes, topology: Topology) -> None:
                 else {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85},
             )
     top = float(tiers.max())
-    axes.set(xlim=(-0.04, 1.04), ylim=(-0.35 - 0.1 * top, top + 0.35 + 0.08 * top))
+    below, above = (0.05, 0.1) if in_plane else (0.35 + 0.1 * top, 0.35 + 0.08 * top)
+    axes.set(xlim=(-0.04, 1.04), ylim=(-below, top + above))
     axes.axis("off")
     axes.legend(
         loc="upper center",

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.multicommodity import (
+    concurrent_flow_bound,
+    equal_cost_limit,
+    uniform_demands,
+)
 from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.workloads.poisson import arrival_rate_per_s, flow_sizes
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.schema.congestion import Flow, TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.network import Routing
 from sysgym.scenarios.schema.queue import Queue
+from sysgym.scenarios.schema.topology import GraphTopology
 from sysgym.scenarios.units import metric_text, significant
 
 _COLLECTIVES = {
@@ -32,6 +38,8 @@ _PAIRS = {
     "all_to_all": "every host to every other",
     "iroko": "west host i to east host i",
 }
+_MOST_SWITCHES = 50
+"""Switches of a network whose capacity is computed: a second or so."""
 _SEVERAL = 2000
 """Port numbers tried to find the paths between two hosts."""
 
@@ -93,6 +101,8 @@ def _network(scenario: CongestionScenario, topology: Topology) -> str:
     parts = [
         f"{_form(spec, topology)} Links have {_exact('bps', rate_bps)} and {_exact('s', spec.link_delay_s)}."
     ]
+    if spec.kind == "graph":
+        parts.append(_cables(spec, topology))
     for override in spec.overrides:
         changes = [
             f"{key.rpartition('_')[0].replace('_', ' ')} {_exact(key.rpartition('_')[2], value)}"
@@ -108,6 +118,31 @@ def _network(scenario: CongestionScenario, topology: Topology) -> str:
         f" ({significant(rate_bps * base_rtt_s / 8 / scenario.transport.mtu_bytes, 2)} full packets)."
     )
     return " ".join(parts)
+
+
+def _cables(spec: GraphTopology, topology: Topology) -> str:
+    """Return how cables differ from other links, and what all can carry together."""
+    parts = []
+    for unit, values in (
+        ("bps", [cable.rate_bps or spec.link_rate_bps for cable in spec.cables]),
+        ("s", [spec.link_delay_s if cable.delay_s is None else cable.delay_s for cable in spec.cables]),
+    ):
+        usual = spec.link_rate_bps if unit == "bps" else spec.link_delay_s
+        least, most = min(values, default=usual), max(values, default=usual)
+        if (least, most) != (usual, usual):
+            parts.append(
+                _exact(unit, most) if least == most else f"{_exact(unit, least)} to {_exact(unit, most)}"
+            )
+    text = f"Cables between switches have {' and '.join(parts)}. " if parts else ""
+    if topology.n_switches > _MOST_SWITCHES:
+        return text.rstrip()
+    demands_bps = uniform_demands(topology)
+    limit, bound = equal_cost_limit(topology, demands_bps), concurrent_flow_bound(topology, demands_bps)
+    return (
+        f"{text}If every host sends equally to all others, its shortest paths carry {significant(limit, 2)}"
+        f" of its link's rate before a cable is full, and any paths at most {significant(bound, 2)}"
+        " (multi-commodity flow)."
+    )
 
 
 def _choice_of_path(routing: Routing) -> str:
@@ -131,6 +166,8 @@ def _form(spec: TopologyTable, topology: Topology) -> str:
             f"A fat tree of {spec.k}-port switches: {hosts} in {spec.k} pods, {topology.n_switches} switches,"
             " as much capacity at the core as at the hosts."
         )
+    if spec.kind == "graph":
+        return f"A graph of {topology.n_switches} switches and {len(spec.cables)} cables with {hosts}."
     if spec.kind == "leaf_spine":
         ratio = spec.oversubscription
         room = "as much capacity up as down" if ratio <= 1 else f"{ratio:.3g}:1 oversubscribed"

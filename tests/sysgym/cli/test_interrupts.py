@@ -22,7 +22,7 @@ CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 WriteSuite = Callable[..., Path]
 
 
-def _wait_until(holds: Callable[[], bool], within_s: float = 60.0) -> None:
+def _wait_until(holds: Callable[[], bool], within_s: float = 150.0) -> None:
     end_s = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < end_s, "it has not come"

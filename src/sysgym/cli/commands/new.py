@@ -34,38 +34,52 @@ def new(
         Path,
         typer.Option("--folder", metavar="FOLDER", help="Folder of the file (default: the current one)."),
     ] = Path(),
+    graph: Annotated[
+        Path | None,
+        typer.Option(
+            "--graph",
+            metavar="FILE",
+            help="Network of a scenario: .graphml or .gml (Topology Zoo), node-link .json, SNDlib's .txt.",
+        ),
+    ] = None,
 ) -> None:
     """Write a commented starting file that works unchanged; its first comment says how to run it."""
     from sysgym.cli.terminal import console
 
-    path = write_starting_file(what, name, folder)
+    path = write_starting_file(what, name, folder, graph)
     out = console()
     out.print(f"{path}", markup=False, soft_wrap=True)
     for command in commands_in(path.read_text(encoding="utf-8")):
         out.print(f"  {command}", style="dim", markup=False, soft_wrap=True)
 
 
-def write_starting_file(what: What, name: str, folder: Path) -> Path:
+def write_starting_file(what: What, name: str, folder: Path, graph: Path | None = None) -> Path:
     """Write a starting file.
 
     Args:
         what: Kind of the file.
         name: Name, also of the file.
         folder: Folder of the file.
+        graph: File with the network of a scenario; None: a dumbbell.
 
     Returns:
         Path of the file.
 
     Raises:
-        SysgymError: The name is invalid or taken, or the file exists or cannot be written.
+        SysgymError: The name is invalid or taken, the file exists or cannot be written, or the graph cannot
+            be used.
     """
     from sysgym.errors import SysgymError
 
     _check_name(what, name)
     suffix = ".py" if what in _PYTHON else ".toml"
     path = folder / f"{name}{suffix}"
-    template = files("sysgym.cli") / "templates" / f"{what}{suffix}.txt"
+    if graph is not None and what is not What.scenario:
+        raise SysgymError(f"--graph is of a scenario, not of a {what}")
+    template = files("sysgym.cli") / "templates" / f"{what if graph is None else 'graph'}{suffix}.txt"
     text = template.read_text(encoding="utf-8").replace(_NAME_IN_TEMPLATES, name)
+    if graph is not None:
+        text = _with_graph(text, graph)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -74,6 +88,42 @@ def write_starting_file(what: What, name: str, folder: Path) -> Path:
     except OSError as error:
         raise SysgymError(f"{path}: cannot be written: {error.strerror}") from error
     return path
+
+
+def _with_graph(text: str, path: Path) -> str:
+    """Return the template of a graph with the network of a file, and times that suit its delays."""
+    import numpy as np
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import shortest_path
+
+    from sysgym.emulator.packets.topology.graph_files import read_graph
+
+    found = read_graph(path)
+    number = {name: place for place, name in enumerate(found.switches)}
+    ends = np.array([[number[end] for end in cable.ends] for cable in found.cables])
+    delays_s = [10e-6 if cable.delay_s is None else max(cable.delay_s, 1e-9) for cable in found.cables]
+    joined = csr_array((delays_s, (ends[:, 0], ends[:, 1])), shape=(len(number), len(number)))
+    lengths_s = shortest_path(joined, directed=False)
+    round_trip_s = 2.0 * float(lengths_s[np.isfinite(lengths_s)].max()) + 40e-6
+    buffer_bytes = int(min(max(round_trip_s, 1e-3), 0.02) * 1e9 / 8)
+    links = []
+    for cable in found.cables:
+        rate = f", rate_bps = {cable.rate_bps:g}" if cable.rate_bps else ""
+        delay = "" if cable.delay_s is None else f", delay_s = {cable.delay_s:.4g}"
+        links.append(f'    {{ ends = ["{cable.ends[0]}", "{cable.ends[1]}"]{rate}{delay} }},\n')
+    values = {
+        "FILE": path.name,
+        "SWITCHES": str(len(found.switches)),
+        "CABLES": str(len(found.cables)),
+        "NAMES": "".join(f'    "{name}",\n' for name in found.switches),
+        "LINKS": "".join(links),
+        "BUFFER": str(buffer_bytes),
+        "THRESHOLD": str(buffer_bytes // 5),
+        "INTERVAL": f"{max(round_trip_s, 1e-3):.3g}",
+    }
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
 
 
 def commands_in(text: str) -> list[str]:

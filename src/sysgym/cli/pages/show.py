@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sysgym.scenarios.schema.common import Range
 
 _WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
+_MOST_TABLES = 8
+"""Tables of a list that are shown; a network of many cables would hide everything else."""
 _IDENTITY = {"schema_version", "name", "family", "env_id", "title", "description", "references", "splits"}
 
 
@@ -188,6 +190,8 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
             f"--picture: expected a scenario of a family with pictures ({drawn});"
             f" {scenario.name} is of {family.name}"
         )
+    if picture is not None:
+        load_entry(family.draw)(scenario, picture)  # before a reader such as head closes the pipe
     _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Environment: {scenario.env_id}.")
     paragraphs = family.describe_scenario(scenario)
     for heading, text in paragraphs:
@@ -216,7 +220,6 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
     reference = family.evaluation.reference
     out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim", markup=False)
     if picture is not None:
-        load_entry(family.draw)(scenario, picture)
         out.print(f"Picture: {picture}", markup=False)
 
 
@@ -239,6 +242,9 @@ def _rows(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         tables = _tables(value)
+        if len(tables) > _MOST_TABLES:
+            yield f"{prefix}{name}", f"{len(tables)} tables", field.description or ""
+            continue
         if tables:
             for key, table_ in tables.items():
                 yield from _rows(table_, f"{prefix}{name}{key}.")

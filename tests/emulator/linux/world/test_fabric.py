@@ -30,6 +30,14 @@ TOPOLOGIES: dict[str, dict[str, Any]] = {
     "parking-lot-4": {},
     "leafspine-hadoop": {},
     "iroko-fattree-10m": {},
+    "jellyfish-20": {  # a triangle with names too long for the kernel's interfaces
+        "topology.switches": ["los-angeles-of-california", "denver", "kansas-city-of-missouri"],
+        "topology.cables": [
+            {"ends": ["los-angeles-of-california", "denver"]},
+            {"ends": ["denver", "kansas-city-of-missouri"]},
+            {"ends": ["los-angeles-of-california", "kansas-city-of-missouri"]},
+        ],
+    },
 }
 
 
