@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from sysgym.cli.commands.new import What, commands_in
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.schema.topology import GraphTopology
 from tests.commands import Commands
 
 Call = Callable[..., tuple[int, str, str]]
@@ -44,6 +47,42 @@ def test_a_starting_file_works_as_its_comment_says(
                 check=False,
             )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+
+
+SNDLIB = """
+NODES (
+  Berlin ( 13.48 52.52 )
+  Hamburg ( 10.10 53.55 )
+  Muenchen" ( 11.58 48.14 )
+)
+LINKS (
+  L1 ( Berlin Hamburg ) 0.00 0.00 0.00 0.00 ( 40.00 1.00 )
+  L2 ( Hamburg Muenchen" ) 0.00 0.00 0.00 0.00 ( 40.00 1.00 )
+)
+"""
+
+
+def test_a_scenario_with_the_network_of_a_file(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "net.txt").write_text(SNDLIB)
+    code, _, err = call("new", "scenario", "german", "--folder", tmp_path, "--graph", tmp_path / "net.txt")
+    assert code == 0, err
+    scenario = load_scenario(str(tmp_path / "german.toml"), expect=CongestionScenario)
+    assert isinstance(scenario.topology, GraphTopology)
+    assert scenario.topology.switches == ("berlin", "hamburg", "muenchen")
+    assert [cable.ends for cable in scenario.topology.cables] == [
+        ("berlin", "hamburg"),
+        ("hamburg", "muenchen"),
+    ]
+    network = PacketNetwork(scenario, transport="dctcp")
+    network.advance(scenario.horizon_s)
+    assert network.packet_hops > 100
+
+
+def test_only_a_scenario_has_a_network(tmp_path: Path, call: Call) -> None:
+    code, _, err = call("new", "suite", "mine", "--folder", tmp_path, "--graph", tmp_path / "net.txt")
+    assert code == 2
+    assert "--graph is of a scenario" in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_overwritten(tmp_path: Path, call: Call) -> None:
