@@ -11,7 +11,6 @@ from sysgym.emulator.packets.engine.events import (
     MAX_SOURCES,
     MAX_TIME_NS,
     N_CLOCKS,
-    NO_EVENT,
     SAMPLE_TICK,
     SOURCE_BITS,
     TIMER_TICK,
@@ -28,6 +27,8 @@ from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.engine.queues.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.receivers.layout import new_inboxes, new_messages
 from sysgym.emulator.packets.engine.shared_buffer import switch_memories
+from sysgym.emulator.packets.engine.tournament import new_tournament
+from sysgym.emulator.packets.engine.wheel import new_wheel, wheel_form
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.growth import link_free_packets, new_ports
 from sysgym.emulator.packets.memory import records
@@ -73,7 +74,7 @@ class Assembly:
             that never ends.
 
     Raises:
-        SysgymError: If there are more flows than the event heap can number.
+        SysgymError: If there are more flows than events can have sources.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Assembly:
         self.state = self._new_state(schedule)
 
     def _check_sources(self) -> None:
-        sources = self._n_sources
+        sources = self.n_sources
         if sources > MAX_SOURCES:
             raise SysgymError(
                 f"{self.scenario.name}: {self.n_links} links, {self.n_hosts} hosts and {self.n_flows} flows"
@@ -104,7 +105,8 @@ class Assembly:
             )
 
     @property
-    def _n_sources(self) -> int:
+    def n_sources(self) -> int:
+        """Number of sources of events."""
         if self.extended:
             return extended_sources(self.n_links, self.n_hosts, self.n_flows)
         return self.n_links + self.n_hosts + N_CLOCKS
@@ -166,9 +168,9 @@ class Assembly:
         full_packet_ns = self.scenario.transport.mtu_bytes * 8e9 / self.line_rate_bps
         hosts["backlog_limit_ns"] = np.rint(self.scenario.transport.host_queue_packets * full_packet_ns)
         events = self._first_events(world, schedule)
-        world["heap_size"] = len(events)
-        heap = np.full(self._n_sources + 2, NO_EVENT)
-        heap[: len(events)] = events
+        wheel_size, shift = wheel_form(self.topology, routes, self.scenario.transport.mtu_bytes)
+        world["wheel_size"] = wheel_size
+        world["wheel_shift"] = SOURCE_BITS + shift
         driven = self.transport.receiver is not None
         keeps_transmissions = driven or self.scenario.transport.detects_by_time
         n_transmissions = 64 * bitmap_words if keeps_transmissions else 1
@@ -185,7 +187,8 @@ class Assembly:
             flows=flows,
             hosts=hosts,
             routes=routes,
-            heap=heap,
+            **new_tournament(world, events, self.n_sources)._asdict(),
+            **new_wheel(wheel_size, self.n_sources)._asdict(),
             received=np.zeros(bitmap_words, np.uint64),
             sacked=np.zeros(bitmap_words, np.uint64),
             transmissions=np.zeros(n_transmissions, TRANSMISSION),
@@ -246,7 +249,7 @@ class Assembly:
     def _by_table(self) -> bool:
         return looks_up_paths(self.scenario)
 
-    def _first_events(self, world: Records, schedule: FlowSchedule) -> list[int]:
+    def _first_events(self, world: Records, schedule: FlowSchedule) -> NDArray[np.int64]:
         scheduled = schedule.start_ns[schedule.start_ns < NEVER_NS]
         first_start_ns = int(scheduled[0]) if len(scheduled) else MAX_TIME_NS
         times_ns = {
@@ -257,7 +260,8 @@ class Assembly:
         if self.transport.tick_s > 0:
             times_ns[TRANSPORT_TICK] = int(world["transport_tick_ns"][0])
         clocks = self.n_links + self.n_hosts
-        return sorted((time_ns << SOURCE_BITS) | (clocks + clock) for clock, time_ns in times_ns.items())
+        keys = [(time_ns << SOURCE_BITS) | (clocks + clock) for clock, time_ns in times_ns.items()]
+        return np.array(keys, np.int64)
 
     def _new_links(self) -> Records:
         topology, queue = self.topology, self.scenario.queue

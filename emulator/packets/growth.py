@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.engine.events import MAX_SOURCES, NO_EVENT, extended_sources
+from sysgym.emulator.packets.engine.events import MAX_SOURCES, extended_sources
+from sysgym.emulator.packets.engine.tournament import events_in, new_tournament
+from sysgym.emulator.packets.engine.wheel import new_wheel
 from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.memory.state import State
@@ -19,19 +21,19 @@ def extended(state: State, topology: Topology) -> State:
     """Return the same world, at the same time, for the extended loop; addresses are not bound yet.
 
     Raises:
-        SysgymError: If there are more flows than the event heap can number.
+        SysgymError: If there are more flows than events can have sources.
     """
     if len(state.ports) == topology.n_links:
         return state
     n_sources = extended_sources(topology.n_links, topology.n_hosts, len(state.flows))
     if n_sources > MAX_SOURCES:
         raise SysgymError(f"{len(state.flows)} flows are too many for the extended event loop")
-    heap = np.full(n_sources + 2, NO_EVENT)
-    heap[: len(state.heap)] = state.heap
+    tournament = new_tournament(state.world, events_in(state), n_sources)
     notes = np.zeros(len(state.packets), records.NOTE)
     notes["covers"] = 1
     notes["came_by"] = NOBODY
-    return state._replace(heap=heap, notes=notes, ports=new_ports(topology))
+    wheel = new_wheel(int(state.world["wheel_size"][0]), n_sources)
+    return state._replace(**tournament._asdict(), **wheel._asdict(), notes=notes, ports=new_ports(topology))
 
 
 def new_ports(topology: Topology) -> Records:

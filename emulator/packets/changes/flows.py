@@ -21,6 +21,7 @@ from sysgym.emulator.packets.engine.events import (
     SOURCE_MASK,
     SOURCES_PER_FLOW,
 )
+from sysgym.emulator.packets.engine.tournament import events_in, new_tournament
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
@@ -174,8 +175,9 @@ def grafted(running: Running, assembly: Assembly) -> State:
         old.packets["route"] = place // stride * new_stride + place % stride
     world["n_flows"], world["route_stride"] = n_new, new_stride
     world["n_scheduled"] = new.world["n_scheduled"]
-    heap, size = _moved_heap(old, new, SOURCES_PER_FLOW * (n_new - n_old), assembly)
-    world["heap_size"] = size
+    keys = _moved_events(old, new, SOURCES_PER_FLOW * (n_new - n_old), assembly)
+    for name in ("wheel_size", "wheel_shift"):
+        world[name] = new.world[name]
     words = int(new.flows["bitmap_offset"][n_begun]) if n_begun < n_new else len(new.received)
     for name, size_of_word in (("received", 1), ("sacked", 1), ("transmissions", 64), ("sent_times", 64)):
         before, after = getattr(old, name), getattr(new, name)
@@ -184,15 +186,18 @@ def grafted(running: Running, assembly: Assembly) -> State:
     if world["receivers"][0]:
         new.messages[:n_begun] = old.messages[:n_begun]
     state = new._replace(
-        world=world, heap=heap, flowlets=flowlets, **{name: getattr(old, name) for name in KEPT_ARRAYS}
+        world=world,
+        **new_tournament(world, keys, assembly.n_sources)._asdict(),
+        flowlets=flowlets,
+        **{name: getattr(old, name) for name in KEPT_ARRAYS},
     )
     state.bind()
     return state
 
 
-def _moved_heap(old: State, new: State, shift: int, assembly: Assembly) -> tuple[NDArray[np.int64], int]:
-    """Return the events of the running world, with the numbers of the new one, and their number."""
-    keys = old.heap[: int(old.world["heap_size"][0])]
+def _moved_events(old: State, new: State, shift: int, assembly: Assembly) -> NDArray[np.int64]:
+    """Return the events of the running world, with the numbers of the new one."""
+    keys = events_in(old)
     clocks = assembly.n_links + assembly.n_hosts
     behind_flows = clocks + N_CLOCKS + SOURCES_PER_FLOW * len(old.flows)
     source = keys & SOURCE_MASK
@@ -202,7 +207,4 @@ def _moved_heap(old: State, new: State, shift: int, assembly: Assembly) -> tuple
         start_ns = int(new.flows["start_ns"][next_flow])
         assert start_ns < NEVER_NS
         keys = np.append(keys, (start_ns << SOURCE_BITS) | (clocks + FLOW_START))
-    heap = new.heap
-    heap[:] = np.int64(2**63 - 1)
-    heap[: len(keys)] = np.sort(keys)
-    return heap, len(keys)
+    return keys

@@ -1,8 +1,8 @@
-"""Event heap of the packet simulator.
+"""Events of the packet simulator and their sources.
 
 An event is one int64: the time in ns in the high bits, the source (a link, host or timer) in the low 20 bits.
-A link has at most one entry, for the arrival of its first packet, however many packets follow it. The heap's
-size is therefore bounded by links plus hosts. Equal times are ordered by source, so a run is deterministic.
+A source has at most one event: a link that of its first packet's arrival, however many packets follow it.
+Equal times are ordered by source, so a run is deterministic.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.memory.records import entry_at
-
 SOURCE_BITS = 20
 SOURCE_MASK = (1 << SOURCE_BITS) - 1
 MAX_SOURCES = 1 << SOURCE_BITS
@@ -21,7 +19,7 @@ MAX_TIME_NS = (1 << (63 - SOURCE_BITS)) - 1
 """Largest simulated time, about 2.4 hours."""
 
 NO_EVENT = np.int64(2**63 - 1)
-"""Key of unused heap entries, which sorts after every event; NEVER_NS would sort before the last ones."""
+"""Key of a source without an event, which sorts after every event, unlike NEVER_NS."""
 
 # Sources are numbered in this order: links, hosts, then the sources below.
 FLOW_START = 0
@@ -64,64 +62,3 @@ def pull_source(world: Any, host_id: int) -> int:
 def extended_sources(n_links: int, n_hosts: int, n_flows: int) -> int:
     """Return the number of sources of events in the extended loop."""
     return n_links + n_hosts + N_CLOCKS + SOURCES_PER_FLOW * n_flows + n_links + n_hosts
-
-
-@njit
-def sift_down(world: Any, size: int, key: int) -> None:
-    """Put ``key`` at the root and sift it down to its place.
-
-    The smaller of two children is computed without a branch, because the branch would be unpredictable.
-    Unused entries hold NO_EVENT, so a right child always exists.
-    """
-    heap = world.heap
-    parent = 0
-    child = 1
-    while child < size:
-        left_key = entry_at(heap, child).key
-        right_key = entry_at(heap, child + 1).key
-        child += int(right_key < left_key)
-        child_key = min(left_key, right_key)
-        if child_key >= key:
-            break
-        entry_at(heap, parent).key = child_key
-        parent = child
-        child = 2 * parent + 1
-    entry_at(heap, parent).key = key
-
-
-@njit
-def push(world: Any, key: int) -> None:
-    """Add an event.
-
-    While an event is handled, its own entry at the root is stale. The first push replaces it, which saves
-    the removal.
-    """
-    if world.root_is_stale:
-        world.root_is_stale = 0
-        sift_down(world, world.heap_size, key)
-        return
-    heap = world.heap
-    child = world.heap_size
-    world.heap_size = child + 1
-    while child > 0:
-        parent = (child - 1) >> 1
-        parent_key = entry_at(heap, parent).key
-        if parent_key <= key:
-            break
-        entry_at(heap, child).key = parent_key
-        child = parent
-    entry_at(heap, child).key = key
-
-
-@njit
-def drop_stale_root(world: Any) -> None:
-    """Remove the handled event if no push has taken its place."""
-    if world.root_is_stale:
-        world.root_is_stale = 0
-        size = world.heap_size - 1
-        world.heap_size = size
-        last = entry_at(world.heap, size)
-        last_key = last.key
-        last.key = NO_EVENT
-        if size > 0:
-            sift_down(world, size, last_key)

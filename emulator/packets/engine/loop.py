@@ -14,6 +14,7 @@ from numba import njit, types
 
 from sysgym.emulator.compiling import c_function
 from sysgym.emulator.packets.engine.discipline import Q31, random_below, stamp_telemetry
+from sysgym.emulator.packets.engine.event_queue import begin, end, next_key, push, replace, take
 from sysgym.emulator.packets.engine.events import (
     FLOW_SENDS,
     FLOW_START,
@@ -26,9 +27,7 @@ from sysgym.emulator.packets.engine.events import (
     SOURCES_PER_FLOW,
     TIMER_TICK,
     TRANSPORT_TICK,
-    drop_stale_root,
     event_key,
-    push,
 )
 from sysgym.emulator.packets.engine.forwarding import ARRIVED, next_link
 from sysgym.emulator.packets.engine.hosts import (
@@ -46,6 +45,7 @@ from sysgym.emulator.packets.engine.queues.class_queue import integrate_queue
 from sysgym.emulator.packets.engine.queues.pfc import take_control_frame
 from sysgym.emulator.packets.engine.receiver import expire_ack_timer, receive_data
 from sysgym.emulator.packets.engine.receivers.inbox import receive_in_message, tick_receivers, wake_inbox
+from sysgym.emulator.packets.engine.tournament import remove
 from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
 from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
@@ -54,7 +54,6 @@ from sysgym.emulator.packets.memory.records import (
     PACKET_PAUSE,
     PACKET_RESUME,
     cap_at,
-    entry_at,
     host_at,
     link_at,
     note_at,
@@ -73,8 +72,9 @@ def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
     slot = link.head
     packet = packet_at(world.packets, slot)
     link.head = packet.next
-    if packet.next != NOBODY:
-        push(world, event_key(packet_at(world.packets, packet.next).arrival_ns, link_id))
+    # Whether a packet follows is hard to predict, so there is no branch.
+    following_ns = packet_at(world.packets, max(packet.next, 0)).arrival_ns
+    replace(world, link_id, event_key(following_ns, link_id) if packet.next != NOBODY else NO_EVENT)
     if extras is not None:
         arrive_extended(world, link_id, slot, now_ns, extras)
         return
@@ -176,16 +176,10 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def forget_changing_hosts(world: Any) -> None:
-    """Remove from the event heap the entries of hosts whose cap is about to change."""
-    n_entries = world.heap_size
-    world.heap_size = 0
-    for entry in range(n_entries):
-        key = entry_at(world.heap, entry).key
-        entry_at(world.heap, entry).key = NO_EVENT
-        source = key & SOURCE_MASK
-        host_id = source - world.n_links
-        if host_id < 0 or host_id >= world.n_hosts or not changes(world, host_id):
-            push(world, key)
+    """Remove the events of hosts whose cap is about to change."""
+    for host_id in range(world.n_hosts):
+        if changes(world, host_id):
+            remove(world, world.n_links + host_id)
 
 
 @njit(forceinline=True)
@@ -220,14 +214,15 @@ class Loop:
             n_links = world.n_links
             n_links_and_hosts = n_links + world.n_hosts
             hops = 0
-            while world.heap_size > 0 and world.halted == 0:
-                key = entry_at(world.heap, 0).key
+            begin(world)
+            while world.halted == 0:
+                key = next_key(world)
                 now_ns = key >> SOURCE_BITS
                 if now_ns >= until_ns:
                     break
                 world.now_ns = now_ns
-                world.root_is_stale = 1
                 source = key & SOURCE_MASK
+                take(world, source)
                 if source < n_links:
                     hops += 1
                     arrive(world, source, now_ns, extras)
@@ -237,8 +232,8 @@ class Loop:
                     on_timer(world, source - n_links_and_hosts, now_ns, extras)
                 else:
                     handle_own_event(world, source - n_links_and_hosts - N_CLOCKS, now_ns, extras)
-                drop_stale_root(world)
             world.hops += hops
+            end(world)
             if world.halted:
                 return 0
             world.now_ns = until_ns

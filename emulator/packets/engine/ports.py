@@ -125,10 +125,10 @@ def queue_bucket(drain_ns: int) -> int:
 def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
     """Add every non-empty queue to its link's histogram; the samples missing there found it empty."""
     world.queue_samples += 1
-    if extras is None:
-        # Packets in a queue arrive later, so their link is in the heap: large networks have few of those.
-        for entry in range(world.heap_size):
-            link_id = entry_at(world.heap, entry).key & SOURCE_MASK
+    if extras is None and world.wheel_slots == 0:
+        # Packets in a queue arrive later, so their link has an event: large networks have few of those.
+        for leaf in range(world.n_leaves):
+            link_id = entry_at(world.tournament, world.first_leaf + leaf).key & SOURCE_MASK
             if link_id < world.n_links:
                 note_queue(world, link_id, max(link_at(world.links, link_id).busy_until_ns - now_ns, 0))
         return

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import cached_kernel
-from sysgym.emulator.packets.engine.events import SOURCE_BITS, SOURCE_MASK
+from sysgym.emulator.packets.engine.events import event_key
+from sysgym.emulator.packets.engine.tournament import add, has_event, remove
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
@@ -84,9 +85,7 @@ class RateChanges:
                 new_q20 = int(ns_per_byte_q20(rate_bps))
                 state.ports["rate_bps"][link_id] = round(rate_bps)
                 state.ports["drain_scale"][link_id] = first_q20 / new_q20
-                _change_rate(
-                    state.world, state.links, state.ports, state.packets, state.heap, link_id, new_q20
-                )
+                _change_rate(state.world, state.links, state.ports, state.packets, link_id, new_q20)
 
 
 def _drawn(ends: Range, rng: np.random.Generator) -> float:
@@ -94,9 +93,7 @@ def _drawn(ends: Range, rng: np.random.Generator) -> float:
 
 
 @cached_kernel()
-def _change_rate(
-    worlds: Any, links: Any, ports: Any, packets: Any, heap: Any, link_id: int, new_q20: int
-) -> None:
+def _change_rate(worlds: Any, links: Any, ports: Any, packets: Any, link_id: int, new_q20: int) -> None:
     """Change a link's rate now; the integral of its queue must be up to date."""
     world, link, port = worlds[0], links[link_id], ports[link_id]
     now_ns = world.now_ns
@@ -123,10 +120,9 @@ def _change_rate(
     port.red_max_ns *= ratio
     port.red_average_ns *= ratio
     host_source = world.n_links + port.sends_for_host if port.sends_for_host != NOBODY else NOBODY
-    for entry in range(world.heap_size):
-        source = heap[entry] & SOURCE_MASK
-        if source == link_id:
-            heap[entry] = (packets[link.head].arrival_ns << SOURCE_BITS) | source
-        elif source == host_source:  # the host determines anew when it may send
-            heap[entry] = (now_ns << SOURCE_BITS) | source
-    heap[: world.heap_size].sort()
+    if link.head != NOBODY:
+        remove(world, link_id)
+        add(world, link_id, event_key(packets[link.head].arrival_ns, link_id))
+    if host_source != NOBODY and has_event(world, host_source):  # the host determines anew when it may send
+        remove(world, host_source)
+        add(world, host_source, event_key(now_ns, host_source))

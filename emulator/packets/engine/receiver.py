@@ -8,12 +8,12 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.engine.connections.handshake import answer_syn
+from sysgym.emulator.packets.engine.event_queue import push
 from sysgym.emulator.packets.engine.events import (
     RECEIVER_ACKS,
     RECEIVER_GATHERS,
     event_key,
     flow_source,
-    push,
 )
 from sysgym.emulator.packets.engine.ports import enqueue, first_link
 from sysgym.emulator.packets.engine.recovery.go_back_n import is_discarded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.emulator.packets.memory.numba_records import aligned_dtype, record_accessor
+from sysgym.emulator.packets.memory.numba_records import aligned_dtype, record_accessor, record_prefetcher
 
 NEW_RENO = 0
 """Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
@@ -195,8 +195,8 @@ FLOW = aligned_dtype(
         ("hash_back", np.uint64),
         ("packet_bytes", np.int64),  # of a full packet, headers included
         ("hops", np.int32),  # links of the route
-        ("pace_armed", np.int32),  # has an entry in the event heap
-        ("ack_timers", np.int32),  # bitmap of the events of its receiver in the heap: RECEIVER_ACKS ...
+        ("pace_armed", np.int32),  # has an event
+        ("ack_timers", np.int32),  # bitmap of the events of its receiver: RECEIVER_ACKS ...
         ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
         ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
         ("quick_acks", np.int32),  # that the receiver will still send at once
@@ -223,3 +223,4 @@ FLOW = aligned_dtype(
 flow_at = record_accessor(FLOW)
 transmission_at = record_accessor(TRANSMISSION)
 sent_time_at = record_accessor(SENT_TIME)
+prefetch_flow = record_prefetcher(FLOW, n_lines=6)

@@ -58,7 +58,7 @@ INBOX = aligned_dtype(
         ("first", np.int32),
         ("last", np.int32),
         ("first_to_tell", np.int32),
-        ("armed", np.int32),  # the clock of its pulls has an entry in the event heap
+        ("armed", np.int32),  # the clock of its pulls has an event
         ("pulls", np.int64),  # of all messages
         ("next_pull_ns", np.int64),
     ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.emulator.packets.memory.numba_records import aligned_dtype, record_accessor
+from sysgym.emulator.packets.memory.numba_records import aligned_dtype, record_accessor, record_prefetcher
 
 NOBODY = -1
 """Null index: end of a list, no link, no packet."""
@@ -98,7 +98,7 @@ HOST = aligned_dtype(
         ("backlog_limit_ns", np.int64),  # limit of the queue before the network card, as a drain time
         ("last_size_bytes", np.int64),
         ("last_sent_ns", np.int64),
-        ("awake", np.int64),  # has an entry in the event heap: flows wait for their turn
+        ("awake", np.int64),  # has an event: flows wait for their turn
         ("uplink", np.int32),
         ("first_active", np.int32),
         ("turn", np.int32),  # the flow whose turn it is
@@ -289,7 +289,13 @@ WORLD = aligned_dtype(
         ("flows", np.int64),
         ("hosts", np.int64),
         ("routes", np.int64),
-        ("heap", np.int64),
+        ("tournament", np.int64),
+        ("leaf_of", np.int64),
+        ("free_leaves", np.int64),
+        ("wheel", np.int64),
+        ("wheel_bits", np.int64),
+        ("waiting", np.int64),
+        ("due", np.int64),
         ("received", np.int64),
         ("sacked", np.int64),
         ("transmissions", np.int64),
@@ -319,8 +325,16 @@ WORLD = aligned_dtype(
         ("n_hosts", np.int64),
         ("n_flows", np.int64),
         ("route_stride", np.int64),
-        ("heap_size", np.int64),
-        ("root_is_stale", np.int64),
+        ("first_leaf", np.int64),  # index of the tournament's leaf 0
+        ("n_leaves", np.int64),
+        ("n_events", np.int64),  # leaves in use
+        ("wheel_size", np.int64),  # slots of the wheel, a power of two; 0: there is none
+        ("wheel_slots", np.int64),  # the same while the loop runs, else 0
+        ("wheel_shift", np.int64),  # a slot has the keys that agree in the bits from this one on
+        ("opened_key", np.int64),  # slots before this key are open
+        ("n_waiting", np.int64),  # events in slots
+        ("due_first", np.int64),
+        ("due_end", np.int64),
         ("first_free_packet", np.int64),
         ("free_packets", np.int64),
         ("halted", np.int64),  # 0, or the reason for a halt: OUT_OF_PACKETS, TRANSPORT_FAILED
@@ -391,7 +405,9 @@ WORLD = aligned_dtype(
 )
 
 
-HEAP_ENTRY = np.dtype([("key", np.int64)])
+EVENT_KEY = np.dtype([("key", np.int64)])
+INDEX = np.dtype([("index", np.int32)])
+SLOT = np.dtype([("first", np.int32)])
 ROUTE_HOP = np.dtype([("link", np.int32)])
 BITMAP_WORD = np.dtype([("bits", np.uint64)])
 HISTOGRAM_BUCKET = np.dtype([("samples", np.uint32)])
@@ -406,7 +422,9 @@ segment_at = record_accessor(SEGMENT)
 host_at = record_accessor(HOST)
 event_at = record_accessor(EVENT)
 world_at = record_accessor(WORLD)
-entry_at = record_accessor(HEAP_ENTRY)
+entry_at = record_accessor(EVENT_KEY)
+index_at = record_accessor(INDEX)
+slot_at = record_accessor(SLOT)
 route_hop_at = record_accessor(ROUTE_HOP)
 word_at = record_accessor(BITMAP_WORD)
 bucket_at = record_accessor(HISTOGRAM_BUCKET)
@@ -422,3 +440,7 @@ memory_at = record_accessor(MEMORY)
 flowlet_at = record_accessor(FLOWLET)
 class_queue_at = record_accessor(CLASS_QUEUE)
 cap_at = record_accessor(CAP)
+
+prefetch_link = record_prefetcher(LINK, n_lines=2)
+prefetch_packet = record_prefetcher(PACKET)
+prefetch_segment = record_prefetcher(SEGMENT)

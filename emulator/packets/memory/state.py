@@ -18,7 +18,13 @@ class State(NamedTuple):
     flows: NDArray[Any]  # (n_flows,) FLOW
     hosts: NDArray[Any]  # (n_hosts,) HOST
     routes: NDArray[np.int32]  # (n_flows, 2, max_hops + 1): data and ACK route, padded with NOBODY
-    heap: NDArray[np.int64]  # (n_links + n_hosts + 4,) event keys
+    tournament: NDArray[np.int64]  # nodes, and behind them the leaves: keys of the events
+    leaf_of: NDArray[np.int32]  # (n_sources,) leaf with the source's event, NOBODY if it has none
+    free_leaves: NDArray[np.int32]  # (most leaves,) stack of the free ones
+    wheel: NDArray[np.int32]  # first source of each slot of the wheel
+    wheel_bits: NDArray[np.uint64]  # bitmap of the slots with events
+    waiting: NDArray[np.int64]  # (n_sources,) time of an event in a slot, and the next source of the slot
+    due: NDArray[np.int64]  # (n_sources + 64,) events of the open slots, sorted
     received: NDArray[np.uint64]  # receivers' bitmaps of packets held out of order
     sacked: NDArray[np.uint64]  # senders' bitmaps of packets known to have arrived
     transmissions: NDArray[Any]  # (packets of all windows,) TRANSMISSION, where losses are detected by time

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sysgym.emulator.packets.engine.events import SOURCE_BITS, SOURCE_MASK
+from sysgym.emulator.packets.engine.tournament import events_in
 from sysgym.emulator.packets.memory.flow_record import ARRIVED, IN_FLIGHT, LOST
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
@@ -16,9 +18,11 @@ from sysgym.emulator.packets.memory.records import (
     PACKET_PAUSE,
     PACKET_RESUME,
 )
+from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import get_transport, list_transports
 from sysgym.scenarios import CongestionScenario, load_scenario
+from tests.emulator.packets.tournament_check import check_tournament
 
 SWITCH = {"kind": "single_switch", "hosts": 9, "link_rate_bps": 1e9, "link_delay_s": 5e-6}
 ON_ANY_SWITCH = [name for name in list_transports() if get_transport(name).needs_classes == 1]
@@ -48,10 +52,19 @@ def packets_on_links(network: PacketNetwork) -> list[list[int]]:
     return fifos
 
 
+def check_events(state: State) -> None:
+    check_tournament(state.world, state.tournament, state.leaf_of, state.free_leaves)
+    heads = state.links["head"]
+    busy = np.flatnonzero(heads != NOBODY)
+    arrivals = state.packets["arrival_ns"][heads[busy]] << SOURCE_BITS | busy
+    keys = events_in(state)
+    assert keys[keys & SOURCE_MASK < len(heads)].tolist() == arrivals.tolist(), "an arrival without a packet"
+
+
 def check_invariants(network: PacketNetwork) -> None:
     state = network._state
     fifos = packets_on_links(network)
-    assert 0 < state.world["heap_size"][0] <= len(state.heap), "an event source has two events"
+    check_events(state)
     in_flight = [slot for slots in fifos for slot in slots] + packets_that_wait(network)
     assert len(set(in_flight)) == len(in_flight), "a packet is in two places"
     assert len(in_flight) + state.world["free_packets"][0] == len(state.packets), "a slot is lost"

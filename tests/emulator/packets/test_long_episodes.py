@@ -1,4 +1,4 @@
-"""Simulated time up to its end, 2.4 hours: the event heap keeps its order."""
+"""Simulated time up to its end, 2.4 hours: the events keep their order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 
-def test_an_unused_entry_comes_after_every_event() -> None:
-    # A time of 4398 s and its source were once beyond what stood there, and the heap lost its order.
+def test_no_event_comes_after_every_event() -> None:
+    # A time of 4398 s and its source were once beyond what stood there, and the events lost their order.
     assert int(NO_EVENT) >= (MAX_TIME_NS << SOURCE_BITS) | (MAX_SOURCES - 1)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numba import types
 
 from sysgym.emulator.compiling import compile_for
-from sysgym.emulator.packets.engine.events import NO_EVENT
 from sysgym.emulator.packets.engine.hosts import begin_flow, check_timers, receive_ack
+from sysgym.emulator.packets.engine.tournament import new_tournament
 from sysgym.emulator.packets.memory.flow_record import ARRIVED, LOST
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
@@ -125,9 +125,10 @@ class ScriptedSender:
         self.world.now_ns = now_ns
         self._state.links["busy_until_ns"] = 0
         self._state.hosts["awake"] = 0
-        self._state.heap[:] = NO_EVENT
-        self.world.heap_size = 0
-        self.world.root_is_stale = 0
+        no_events = np.array([], np.int64)
+        empty = new_tournament(self._state.world, no_events, len(self._state.leaf_of))
+        for name, array in empty._asdict().items():
+            getattr(self._state, name)[:] = array
 
     def _collect(self) -> None:
         links, packets = self._state.links, self._state.packets
