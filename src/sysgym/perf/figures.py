@@ -5,7 +5,7 @@ All measurements are on one core, except those of vector environments and of tra
 The workloads are those on which other simulators were measured: long-lived DCTCP flows, ECN threshold of 65
 packets, 10 Gb/s, 10 us per link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
 recovery and transport callbacks are enabled; reading the counters in Python is part of an environment's step
-and is measured there. Packet-hops are compared with those of a yardstick that is run before each measurement.
+and is measured there. ``scripts/against_htsim.py`` compares packet-hops with those of another simulator.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ SETTLE_S = 4e-3
 
 DUMBBELL_SENDERS = (4, 16, 64)
 FAT_TREE_KS = (4, 8, 16)
-YARDSTICK_OF_FAT_TREES = 16
-"""Senders of the yardstick for fat-trees; that for a dumbbell has as many as the dumbbell."""
 
 JOB_TASKS = (1_000, 10_000)
 ENVIRONMENT_SCENARIOS = (
@@ -75,27 +73,27 @@ class Figure:
         workload: Workload.
         value: Median of the repetitions.
         unit: Unit of the value.
-        yardstick: Value of the yardstick in the same minute and unit; None if there is none.
-        yardstick_name: Name of the yardstick.
+        reference: Value of what is measured beside it, in the same minute and unit; None if nothing is.
+        reference_name: Name of what is measured beside it.
     """
 
     figure: str
     workload: str
     value: float
     unit: str
-    yardstick: float | None = None
-    yardstick_name: str = "yardstick"
+    reference: float | None = None
+    reference_name: str = ""
 
     @property
     def ratio(self) -> float | None:
-        """Ratio of the value to the yardstick's."""
-        return None if self.yardstick is None else self.value / self.yardstick
+        """Ratio of the value to the reference."""
+        return None if self.reference is None else self.value / self.reference
 
     def row(self) -> dict[str, Any]:
-        """Return the result as a JSON object, without keys of the yardstick if there is none."""
+        """Return the result as a JSON object, without keys of the reference if there is none."""
         row = {**asdict(self), "ratio": self.ratio}
-        if self.yardstick is None:
-            del row["yardstick"], row["yardstick_name"], row["ratio"]
+        if self.reference is None:
+            del row["reference"], row["reference_name"], row["ratio"]
         return row
 
 
@@ -103,11 +101,11 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
     """Yield labels and measurements in the order of the report."""
     for n_senders in DUMBBELL_SENDERS:
         name = f"dumbbell-10g-n{n_senders}"
-        yield name, _hops_measurement(name, {"topology.hosts_per_side": n_senders}, n_senders)
+        yield name, _hops_measurement(name, {"topology.hosts_per_side": n_senders})
     for k in FAT_TREE_KS:
         fat_tree = {"kind": "fat_tree", "k": k, "link_rate_bps": 10e9, "link_delay_s": 10e-6}
         name = f"fattree-k{k}-10g"
-        yield name, _hops_measurement(name, {"topology": fat_tree}, YARDSTICK_OF_FAT_TREES)
+        yield name, _hops_measurement(name, {"topology": fat_tree})
     for figure, workload, measure, unit in packets.measurements():
         yield f"packets {workload}, {figure}", _packets_measurement(figure, workload, measure, unit)
     for n_tasks in JOB_TASKS:
@@ -128,20 +126,13 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
     yield "start, compiled before", lambda: _start_figure("cached_start_s", cached=True)
 
 
-def _hops_measurement(name: str, overrides: dict[str, Any], yardstick_flows: int) -> Callable[[], Figure]:
-    """Return a measurement in which yardstick and simulator alternate, so that other load affects both."""
-
+def _hops_measurement(name: str, overrides: dict[str, Any]) -> Callable[[], Figure]:
     def measure() -> Figure:
-        from sysgym.perf import yardstick
         from sysgym.scenarios import CongestionScenario, load_scenario
 
         scenario = load_scenario("dumbbell-10g", overrides=overrides, expect=CongestionScenario)
-        yardsticks, rates = [], []
-        for _ in range(REPETITIONS):
-            yardsticks.append(yardstick.hops_per_s(yardstick_flows, MEASURED_S))
-            rates.append(_packet_hops_per_s(scenario))
-        of_yardstick = statistics.median(yardsticks)
-        return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s", of_yardstick)
+        rates = [_packet_hops_per_s(scenario) for _ in range(REPETITIONS)]
+        return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s")
 
     return measure
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sysgym.cli import main
 from sysgym.emulator.accelerators import programs
-from sysgym.perf import environments, figures, live, packets, placement, yardstick
+from sysgym.perf import environments, figures, live, packets, placement
 
 UNITS = {
     "packet_hops_per_s": "1/s",
@@ -70,11 +70,11 @@ def test_every_figure_is_printed_and_written(tmp_path: Path, capsys: pytest.Capt
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     every = ["figure", "workload", "value", "unit"]
     for row in rows:
-        compared = ("packet_hops_per_s", "vector_steps_per_s")
-        beside = ["yardstick", "yardstick_name", "ratio"] if row["figure"] in compared else []
+        compared = row["figure"] == "vector_steps_per_s"
+        beside = ["reference", "reference_name", "ratio"] if compared else []
         assert list(row) == every + beside
         if beside:
-            assert row["ratio"] == row["value"] / row["yardstick"]
+            assert row["ratio"] == row["value"] / row["reference"]
     assert {row["figure"]: row["unit"] for row in rows} == UNITS
     workloads = {row["workload"] for row in rows}
     assert {"dumbbell-10g-n4", "fattree-k4-10g", "16x8x8", "iroko-dumbbell-10m"} < workloads
@@ -85,7 +85,7 @@ def test_every_figure_is_printed_and_written(tmp_path: Path, capsys: pytest.Capt
     for row in rows:
         assert row["figure"] in printed
         assert row["workload"] in printed
-        assert "ratio" not in row or f" {row['ratio']:.1f} x {row['yardstick_name']}" in printed
+        assert "ratio" not in row or f" {row['ratio']:.1f} x {row['reference_name']}" in printed
 
 
 @pytest.mark.usefixtures("smallest")
@@ -100,30 +100,6 @@ def test_only_some_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         'no measurement has "nonsense" in its label; the labels are: dumbbell-10g-n4'
         in capsys.readouterr().err
     )
-
-
-@pytest.mark.parametrize(("only", "flows"), [("dumbbell-10g-n4", 4), ("fattree-k4-10g", 16)])
-@pytest.mark.usefixtures("smallest")
-def test_the_yardstick_takes_turns_with_the_simulator(
-    only: str, flows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A dumbbell's has as many flows as the dumbbell; a fat-tree's has sixteen."""
-    turns: list[object] = []
-
-    def measured(n_flows: int, measured_s: float) -> float:
-        turns.append((n_flows, measured_s))
-        return 2.0 * len(turns)
-
-    def simulator(_: object) -> float:
-        turns.append("simulator")
-        return 3.0 * len(turns)
-
-    monkeypatch.setattr(figures, "REPETITIONS", 3)
-    monkeypatch.setattr(yardstick, "hops_per_s", measured)
-    monkeypatch.setattr(figures, "_packet_hops_per_s", simulator)
-    figure = dict(figures.measurements())[only]()
-    assert turns == [(flows, figures.MEASURED_S), "simulator"] * 3
-    assert (figure.value, figure.yardstick, figure.ratio) == (12.0, 6.0, 2.0)
 
 
 def test_what_is_measured_by_default() -> None:

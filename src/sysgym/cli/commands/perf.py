@@ -62,4 +62,4 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
 
 def _beside(figure: Figure) -> str:
     """Return the ratio of a figure to the reference measured beside it; JSON has that value too."""
-    return "" if figure.ratio is None else f"{figure.ratio:.1f} x {figure.yardstick_name}"
+    return "" if figure.ratio is None else f"{figure.ratio:.1f} x {figure.reference_name}"
