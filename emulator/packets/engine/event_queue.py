@@ -26,7 +26,7 @@ def end(world: Any) -> None:
         wheel.stop(world)
 
 
-@njit(forceinline=True)
+@njit
 def push(world: Any, key: int) -> None:
     """Give a source its next event; it must have none."""
     if world.wheel_slots > 0:
