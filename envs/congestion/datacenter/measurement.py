@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.packets.counters.statistics import HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
+from sysgym.envs.congestion.datacenter.derived import Derived, FabricArrays
 from sysgym.scenarios import CongestionScenario
 
 FloatArray = NDArray[np.float64]
@@ -63,9 +63,18 @@ class Fabric:
         return len(self.port_names)
 
     @cached_property
-    def exits(self) -> IntArray:
-        """Indices of the switch ports that lead to a host, ascending."""
-        return np.flatnonzero(self.exit_ports)
+    def arrays(self) -> FabricArrays:
+        """The constants that compiled code needs."""
+        return FabricArrays(
+            port_links=self.port_links,
+            exits=np.flatnonzero(self.exit_ports),
+            host_downlink=np.asarray(self.topology.host_downlink, dtype=np.int64),
+            port_rate_bps=self.port_rate_bps,
+            line_rate_bps=self.line_rate_bps,
+            buffer_bytes=self.buffer_bytes,
+            payload_fraction=self.payload_fraction,
+            base_rtt_s=self.base_rtt_s,
+        )
 
     def equals(self, other: Fabric) -> bool:
         """Return whether measurements are the same with either fabric."""
@@ -138,127 +147,104 @@ class Interval:
         return np.asarray(self.after.now_s - self.before.now_s)
 
     @cached_property
-    def each_duration_s(self) -> FloatArray:
-        """The same with an additional axis of length 1, for broadcasting against ports or hosts."""
-        return self.duration_s[..., np.newaxis]
-
-    def _of_ports(self, of_links: NDArray[Any]) -> FloatArray:
-        return np.asarray(np.take(of_links, self.fabric.port_links, axis=-1), dtype=np.float64)
-
-    def _port_difference(self, counter: str) -> FloatArray:
-        return self._of_ports(getattr(self.after.ports, counter) - getattr(self.before.ports, counter))
-
-    def _host_difference(self, counter: str) -> FloatArray:
-        difference = getattr(self.after.hosts, counter) - getattr(self.before.hosts, counter)
-        return np.asarray(difference, dtype=np.float64)
-
-    @cached_property
-    def queue_bytes(self) -> FloatArray:
-        """Queue of every port at the end of the interval."""
-        return self._of_ports(self.after.ports.queue_bytes)
-
-    @cached_property
-    def queue_mean_bytes(self) -> FloatArray:
-        """Time-averaged queue of every port."""
-        mean_bytes = self.queue_bytes.copy()
-        passed_s = self.each_duration_s
-        return np.divide(
-            self._port_difference("queue_byte_s"), passed_s, out=mean_bytes, where=passed_s > 0.0
+    def derived(self) -> Derived:
+        """Everything that the counters say, computed by one call of compiled code."""
+        readings = (self.before, self.after)
+        ports = np.array([reading.ports for reading in readings], dtype=np.float64)
+        hosts = np.array([reading.hosts for reading in readings], dtype=np.float64)
+        if self.duration_s.ndim:
+            return Derived.of(
+                self.fabric.arrays, ports, hosts, self.duration_s, self.action, self.ideal_bytes
+            )
+        return Derived.of_one(
+            self.fabric.arrays,
+            ports[:, :, np.newaxis],
+            hosts[:, :, np.newaxis],
+            self.duration_s[np.newaxis],
+            self.action[np.newaxis],
+            self.ideal_bytes[np.newaxis],
         )
 
-    @cached_property
+    @property
+    def queue_bytes(self) -> FloatArray:
+        """Queue of every port at the end of the interval."""
+        return self.derived.ports.queue_bytes  # type: ignore[no-any-return]
+
+    @property
+    def queue_mean_bytes(self) -> FloatArray:
+        """Time-averaged queue of every port."""
+        return self.derived.ports.queue_mean_bytes  # type: ignore[no-any-return]
+
+    @property
     def queue_max_bytes(self) -> FloatArray:
         """Largest queue of every port."""
-        return self._of_ports(self.after.ports.queue_max_bytes)
+        return self.derived.ports.queue_max_bytes  # type: ignore[no-any-return]
 
-    @cached_property
+    @property
     def sent_bytes(self) -> FloatArray:
         """Bytes sent by every port."""
-        return self._port_difference("sent_bytes")
+        return self.derived.ports.sent_bytes  # type: ignore[no-any-return]
 
-    @cached_property
+    @property
     def accepted_packets(self) -> FloatArray:
         """Packets accepted into the queue of every port."""
-        return self._port_difference("accepted_packets")
+        return self.derived.ports.accepted_packets  # type: ignore[no-any-return]
 
-    @cached_property
+    @property
     def marked_packets(self) -> FloatArray:
         """Packets marked by every port."""
-        return self._port_difference("marked_packets")
+        return self.derived.ports.marked_packets  # type: ignore[no-any-return]
 
-    @cached_property
+    @property
     def dropped_packets(self) -> FloatArray:
         """Packets dropped by every port."""
-        return self._port_difference("dropped_packets")
+        return self.derived.ports.dropped_packets  # type: ignore[no-any-return]
 
-    @cached_property
-    def dropped_bytes(self) -> FloatArray:
-        """Bytes dropped in the whole network, the queues of hosts included; a scalar."""
-        dropped = self.after.ports.dropped_bytes - self.before.ports.dropped_bytes
-        return np.asarray(dropped.sum(axis=-1), dtype=np.float64)
-
-    @cached_property
+    @property
     def delivered_bytes(self) -> FloatArray:
         """Payload delivered in order by the flows of every host."""
-        return self._host_difference("delivered_bytes")
+        return self.derived.hosts.delivered_bytes  # type: ignore[no-any-return]
 
-    @cached_property
+    @property
     def arrived_bytes(self) -> FloatArray:
         """Bytes on the wire that reached every host, shape (n_hosts,)."""
-        arrived = self.after.ports.sent_bytes - self.before.ports.sent_bytes
-        return np.asarray(np.take(arrived, self.fabric.topology.host_downlink, axis=-1), dtype=np.float64)
+        return self.derived.hosts.arrived_bytes  # type: ignore[no-any-return]
 
-    @cached_property
+    @property
     def rtt_mean_s(self) -> FloatArray:
         """Mean round-trip time of the flows of every host; NaN without a sample."""
-        samples = self._host_difference("rtt_samples")
-        mean_s = np.full(samples.shape, np.nan)
-        np.divide(self._host_difference("rtt_sum_s"), samples, out=mean_s, where=samples > 0)
-        return mean_s
+        return self.derived.hosts.rtt_mean_s  # type: ignore[no-any-return]
 
     @cached_property
     def active_flows(self) -> IntArray:
         """Number of flows of every host with data left to send, at the end of the interval."""
         return np.asarray(self.after.hosts.active_flows, dtype=np.int64)
 
-    @cached_property
-    def waiting_byte_s(self) -> FloatArray:
-        """Integral over time of the bytes waiting in switch queues, summed over ports; a scalar.
+    @property
+    def dropped_bytes(self) -> float | FloatArray:
+        """Bytes dropped in the whole network, the queues of hosts included; a scalar."""
+        return self.derived.totals.dropped_bytes  # type: ignore[no-any-return]
 
-        The counters include the remainder of the packet being sent. Half a packet for the transmission time
-        is therefore subtracted, which is exact if all packets of a port have the same size.
-        """
-        mean_packet_bytes = np.divide(
-            self.sent_bytes,
-            self.accepted_packets,
-            out=np.zeros_like(self.sent_bytes),
-            where=self.accepted_packets > 0.0,
-        )
-        sending_byte_s = 0.5 * mean_packet_bytes * self.sent_bytes * 8.0 / self.fabric.port_rate_bps
-        waiting = np.maximum(self.queue_mean_bytes * self.each_duration_s - sending_byte_s, 0.0)
-        return np.asarray(waiting.sum(axis=-1))
+    @property
+    def waiting_byte_s(self) -> float | FloatArray:
+        """Integral over time of the bytes waiting in switch queues, summed over ports; a scalar."""
+        return self.derived.totals.waiting_byte_s  # type: ignore[no-any-return]
 
-    @cached_property
-    def left_bytes(self) -> FloatArray:
+    @property
+    def left_bytes(self) -> float | FloatArray:
         """Bytes that left the network to the hosts; a scalar."""
-        return np.asarray(np.take(self.sent_bytes, self.fabric.exits, axis=-1).sum(axis=-1))
+        return self.derived.totals.left_bytes  # type: ignore[no-any-return]
 
-    @cached_property
-    def queueing_delay_s(self) -> FloatArray:
+    @property
+    def queueing_delay_s(self) -> float | FloatArray:
         """Mean time that bytes leaving the network have waited in switch queues; a scalar.
 
         Little's law: the integral of the waiting bytes divided by the bytes that left to the hosts. Infinite
         if bytes wait and none leave.
         """
-        nothing_left_s = np.where(self.waiting_byte_s > 0.0, np.inf, 0.0)
-        return np.divide(
-            self.waiting_byte_s, self.left_bytes, out=nothing_left_s, where=self.left_bytes > 0.0
-        )
+        return self.derived.totals.queueing_delay_s  # type: ignore[no-any-return]
 
-    @cached_property
-    def loss_fraction(self) -> FloatArray:
+    @property
+    def loss_fraction(self) -> float | FloatArray:
         """Share of bytes dropped among all bytes that left the network or were dropped; a scalar."""
-        gone_bytes = self.dropped_bytes + self.left_bytes
-        return np.divide(
-            self.dropped_bytes, gone_bytes, out=np.zeros_like(gone_bytes), where=gone_bytes > 0.0
-        )
+        return self.derived.totals.loss_fraction  # type: ignore[no-any-return]

@@ -6,6 +6,9 @@ warm-up.
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,50 +68,31 @@ EPISODE_METRICS: dict[str, str] = {
 
 def interval_metrics(interval: Interval) -> dict[str, float]:
     """Return the metrics of one network's interval; see :data:`INTERVAL_METRICS`."""
-    return {name: float(value) for name, value in interval_values(interval).items() if not np.isnan(value)}
+    return {name: value for name, value in interval_values(interval).items() if not math.isnan(value)}
 
 
-def interval_values(interval: Interval) -> dict[str, FloatArray]:
-    """Return the metrics of one network or of many, each of shape (n,); NaN where inapplicable."""
-    duration_s = np.maximum(interval.duration_s, np.finfo(np.float64).tiny)
-    delay_s = interval.queueing_delay_s
+def interval_values(interval: Interval) -> dict[str, Any]:
+    """Return the metrics of one network, or of many, each of shape (n,); NaN where inapplicable."""
+    totals = interval.derived.totals
+    delay_s = totals.queueing_delay_s
     return {
-        "goodput_bps": interval.delivered_bytes.sum(axis=-1) * 8.0 / duration_s,
-        "ideal_goodput_bps": interval.ideal_bytes.sum(axis=-1) * 8.0 / duration_s,
-        "queue_mean_bytes": interval.queue_mean_bytes.max(axis=-1, initial=0.0),
-        "queue_max_bytes": interval.queue_max_bytes.max(axis=-1, initial=0.0),
-        "drop_fraction": interval.loss_fraction,
-        "active_flows": interval.active_flows.sum(axis=-1).astype(np.float64),
-        "queueing_delay_s": np.where(np.isfinite(delay_s), delay_s, np.nan),
-        **_acknowledged(interval),
-        "jain_index": _fairness(interval.delivered_bytes, interval.ideal_bytes),
+        "goodput_bps": totals.goodput_bps,
+        "ideal_goodput_bps": totals.ideal_goodput_bps,
+        "queue_mean_bytes": totals.queue_mean_bytes,
+        "queue_max_bytes": totals.queue_max_bytes,
+        "drop_fraction": totals.loss_fraction,
+        "active_flows": totals.active_flows,
+        "queueing_delay_s": _nan_for_infinite(delay_s),
+        "mark_fraction": totals.mark_fraction,
+        "rtt_mean_s": totals.rtt_mean_s,
+        "jain_index": totals.jain_index,
     }
 
 
-def _acknowledged(interval: Interval) -> dict[str, FloatArray]:
-    """Return the measurements of ACKs in an interval; NaN without one."""
-    before, after = interval.before.hosts, interval.after.hosts
-    acked = (after.acked_packets - before.acked_packets).sum(axis=-1)
-    marked = (after.marked_packets - before.marked_packets).sum(axis=-1)
-    samples = (after.rtt_samples - before.rtt_samples).sum(axis=-1)
-    rtt_s = (after.rtt_sum_s - before.rtt_sum_s).sum(axis=-1)
-    return {"mark_fraction": _over(marked, acked), "rtt_mean_s": _over(rtt_s, samples)}
-
-
-def _over(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return the quotient; NaN where the divisor is 0."""
-    quotient: FloatArray = np.full(np.shape(whole), np.nan)
-    return np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0.0)
-
-
-def _fairness(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> FloatArray:
-    """Return Jain's index of goodput over fair share; NaN where fewer than two hosts have demand."""
-    if delivered_bytes.ndim > 1:
-        return np.array([_fairness(*row) for row in zip(delivered_bytes, ideal_bytes, strict=True)])
-    wanted = ideal_bytes > 0.0
-    if wanted.sum() < 2:
-        return np.array(np.nan)
-    return np.array(jain_index(delivered_bytes[wanted] / ideal_bytes[wanted]))
+def _nan_for_infinite(delay_s: Any) -> Any:
+    if isinstance(delay_s, float):
+        return delay_s if math.isfinite(delay_s) else math.nan
+    return np.where(np.isfinite(delay_s), delay_s, np.nan)
 
 
 def episode_metrics(episode: Interval, network: Network) -> dict[str, float]:
@@ -118,7 +102,7 @@ def episode_metrics(episode: Interval, network: Network) -> dict[str, float]:
         episode: Interval from the end of the warm-up to now.
         network: The network at the end, for percentiles of queues and flows, which include the warm-up.
     """
-    fabric, duration_s = episode.fabric, float(episode.duration_s)
+    fabric, duration_s, totals = episode.fabric, float(episode.duration_s), episode.derived.totals
     before, after = episode.before.hosts, episode.after.hosts
     p99_bytes = network.queue_quantile_bytes(0.99)[fabric.port_links]
     metrics = {
@@ -127,12 +111,13 @@ def episode_metrics(episode: Interval, network: Network) -> dict[str, float]:
         "queue_mean_bytes": float(episode.queue_mean_bytes.max()),
         "queue_p99_bytes": float(p99_bytes.max()),
         "queue_delay_p99_s": float((p99_bytes * 8.0 / fabric.port_rate_bps).max()),
-        "drop_fraction": float(episode.loss_fraction),
+        "drop_fraction": totals.loss_fraction,
         "timeouts": float((after.timeouts - before.timeouts).sum()),
     }
-    if np.isfinite(episode.queueing_delay_s):
-        metrics["queue_delay_mean_s"] = float(episode.queueing_delay_s)
-    metrics |= {name: float(value) for name, value in _acknowledged(episode).items() if not np.isnan(value)}
+    if math.isfinite(totals.queueing_delay_s):
+        metrics["queue_delay_mean_s"] = totals.queueing_delay_s
+    of_acks = {"mark_fraction": totals.mark_fraction, "rtt_mean_s": totals.rtt_mean_s}
+    metrics |= {name: value for name, value in of_acks.items() if not math.isnan(value)}
     sent = float((after.sent_packets - before.sent_packets).sum())
     if sent > 0.0:
         again = float((after.retransmitted_packets - before.retransmitted_packets).sum())

@@ -36,106 +36,43 @@ class FeatureGroup:
     measure: Callable[[Interval], FloatArray]
 
 
-def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return the quotient; 0 where the divisor is 0."""
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0.0)
+def _of_ports(name: str) -> Callable[[Interval], FloatArray]:
+    """Return the function that returns a feature of ports, which compiled code has computed."""
+    return lambda interval: getattr(interval.derived.ports, name)
 
 
-def _queue_delay(interval: Interval) -> FloatArray:
-    delay_s = interval.queue_mean_bytes * 8.0 / interval.fabric.port_rate_bps
-    return delay_s / (delay_s + interval.fabric.base_rtt_s)
+def _of_hosts(name: str) -> Callable[[Interval], FloatArray]:
+    """Return the function that returns a feature of hosts."""
+    return lambda interval: getattr(interval.derived.hosts, name)
 
 
-def _drop_fraction(interval: Interval) -> FloatArray:
-    return _share(interval.dropped_packets, interval.accepted_packets + interval.dropped_packets)
-
-
-def _utilization(interval: Interval) -> FloatArray:
-    return _share(interval.sent_bytes * 8.0, interval.fabric.port_rate_bps * interval.each_duration_s)
-
-
-def _goodput(interval: Interval) -> FloatArray:
-    full_bits = interval.fabric.line_rate_bps * (interval.fabric.payload_fraction * interval.each_duration_s)
-    return _share(interval.delivered_bytes * 8.0, full_bits)
-
-
-def _rtt(interval: Interval) -> FloatArray:
-    base_s = interval.fabric.base_rtt_s
-    excess = 1.0 - base_s / np.maximum(interval.rtt_mean_s, base_s)
-    return np.nan_to_num(excess, nan=0.0)
-
+_PORT_FEATURES = (
+    ("queue", "fraction of the buffer", "queue at the end of the interval"),
+    ("queue_mean", "fraction of the buffer", "mean queue over the interval"),
+    ("queue_max", "fraction of the buffer", "largest queue of the interval"),
+    ("queue_delay", "d / (d + base RTT)", "mean queueing delay d, squashed: 0.5 doubles the base RTT"),
+    ("mark_fraction", "fraction of packets", "packets marked of those accepted"),
+    ("drop_fraction", "fraction of packets", "packets dropped of those offered"),
+    ("utilization", "fraction of the link rate", "bytes sent, headers included"),
+)
+_HOST_FEATURES = (
+    ("rate", "fraction of the line rate", "send rate in force"),
+    ("goodput", "fraction of the line rate", "payload delivered, against line rate less headers"),
+    ("rtt", "1 - base RTT / RTT", "mean round trip; 0 without queueing or samples"),
+    ("active", "0 or 1", "whether the host has something left to send"),
+)
 
 FEATURES: dict[str, FeatureGroup] = {
-    group.name: group
-    for group in (
-        FeatureGroup(
-            "queue",
-            "port",
-            "fraction of the buffer",
-            "queue at the end of the interval",
-            lambda interval: interval.queue_bytes / interval.fabric.buffer_bytes,
-        ),
-        FeatureGroup(
-            "queue_mean",
-            "port",
-            "fraction of the buffer",
-            "mean queue over the interval",
-            lambda interval: interval.queue_mean_bytes / interval.fabric.buffer_bytes,
-        ),
-        FeatureGroup(
-            "queue_max",
-            "port",
-            "fraction of the buffer",
-            "largest queue of the interval",
-            lambda interval: interval.queue_max_bytes / interval.fabric.buffer_bytes,
-        ),
-        FeatureGroup(
-            "queue_delay",
-            "port",
-            "d / (d + base RTT)",
-            "mean queueing delay d, squashed: 0.5 doubles the base RTT",
-            _queue_delay,
-        ),
-        FeatureGroup(
-            "mark_fraction",
-            "port",
-            "fraction of packets",
-            "packets marked of those accepted",
-            lambda interval: _share(interval.marked_packets, interval.accepted_packets),
-        ),
-        FeatureGroup(
-            "drop_fraction", "port", "fraction of packets", "packets dropped of those offered", _drop_fraction
-        ),
-        FeatureGroup(
-            "utilization", "port", "fraction of the link rate", "bytes sent, headers included", _utilization
-        ),
-        FeatureGroup(
-            "rate",
-            "host",
-            "fraction of the line rate",
-            "send rate in force",
-            lambda interval: interval.action,
-        ),
-        FeatureGroup(
-            "goodput",
-            "host",
-            "fraction of the line rate",
-            "payload delivered, against line rate less headers",
-            _goodput,
-        ),
-        FeatureGroup(
-            "rtt", "host", "1 - base RTT / RTT", "mean round trip; 0 without queueing or samples", _rtt
-        ),
-        FeatureGroup(
-            "active",
-            "host",
-            "0 or 1",
-            "whether the host has something left to send",
-            lambda interval: (interval.active_flows > 0).astype(np.float64),
-        ),
-    )
+    **{
+        name: FeatureGroup(name, "port", unit, meaning, _of_ports(name))
+        for name, unit, meaning in _PORT_FEATURES
+    },
+    **{
+        name: FeatureGroup(name, "host", unit, meaning, _of_hosts(name))
+        for name, unit, meaning in _HOST_FEATURES
+    },
 }
-"""All feature groups by name."""
+"""All feature groups by name; ``derived.py`` has their formulas."""
 
 DEFAULT_FEATURES = ("queue_delay", "mark_fraction", "utilization", "rate", "goodput", "rtt", "active")
 """Default feature groups: load, queueing and demand, without redundancy."""

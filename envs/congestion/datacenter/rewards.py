@@ -8,6 +8,7 @@ whether or not they use it. They are included for comparison with published work
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -83,28 +84,20 @@ def list_rewards() -> list[str]:
 @register_reward("default", of_many=True, goodput=1.0, queueing=0.5, loss=1.0)
 def default(interval: Interval, weights: Weights) -> dict[str, Any]:
     """Goodput relative to the max-min fair ideal, minus penalties for queueing delay and loss."""
-    delay_s = interval.queueing_delay_s
+    totals = interval.derived.totals
+    delay = share_of_round_trip(totals.queueing_delay_s, interval.fabric.base_rtt_s)
     return {
-        "goodput": weights["goodput"] * goodput_of_ideal(interval.delivered_bytes, interval.ideal_bytes),
-        "queueing": -weights["queueing"] * share_of_round_trip(delay_s, interval.fabric.base_rtt_s),
-        "loss": -weights["loss"] * interval.loss_fraction,
+        "goodput": weights["goodput"] * totals.goodput_share,
+        "queueing": -weights["queueing"] * delay,
+        "loss": -weights["loss"] * totals.loss_fraction,
     }
 
 
-def goodput_of_ideal(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> FloatArray:
-    """Return the share of the ideal that was delivered, in [0, 1]; a scalar, or one value per network.
-
-    Each host counts up to its own ideal, so exceeding it at the expense of another host gains nothing.
-    Without demand the value is 1, so serving a burst sooner is not worth less.
-    """
-    total_bytes: FloatArray = np.asarray(ideal_bytes.sum(axis=-1))
-    fair_bytes: FloatArray = np.minimum(delivered_bytes, ideal_bytes).sum(axis=-1)
-    return np.divide(fair_bytes, total_bytes, out=np.ones_like(total_bytes), where=total_bytes > 0.0)
-
-
-def share_of_round_trip(delay_s: FloatArray | float, base_rtt_s: float) -> FloatArray:
+def share_of_round_trip(delay_s: Any, base_rtt_s: float) -> Any:
     """Return the share of a round-trip time spent in queues; 0.5 where queueing doubles the base RTT."""
-    whole_s: FloatArray = np.asarray(delay_s + base_rtt_s)
+    whole_s = delay_s + base_rtt_s
+    if isinstance(whole_s, float):
+        return delay_s / whole_s if math.isfinite(whole_s) else 1.0
     return np.divide(delay_s, whole_s, out=np.ones_like(whole_s), where=np.isfinite(whole_s))
 
 

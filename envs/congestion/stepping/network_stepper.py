@@ -28,6 +28,7 @@ from sysgym.emulator.packets.memory.numba_records import record_dtype
 from sysgym.emulator.packets.memory.records import world_at
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.stepping import after_ns, enforce_caps, now_ns, reaches, request_cap
+from sysgym.envs.congestion.datacenter.derived import Derived
 from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
 from sysgym.envs.congestion.stepping.protocol import ACTS, BEGINS, DONE, PASSES, Rows, simulated
 from sysgym.scenarios import CongestionScenario
@@ -140,17 +141,20 @@ class NetworkStepper:
 
     def interval(self, row: int) -> Interval:
         """Return a copy of the newest interval of one network."""
-        settings = self.rows[row]
+        settings, alone = self.rows[row], slice(row, row + 1)
+        ports, hosts = self._ports[:, :, alone].copy(), self._hosts[:, :, alone].copy()
         began, ended = (
             Reading(
-                float(settings[moment]),
-                PortCounters(*self._ports[place, :, row].copy()),
-                HostCounters(*self._hosts[place, :, row].copy()),
+                float(settings[moment]), PortCounters(*ports[place, :, 0]), HostCounters(*hosts[place, :, 0])
             )
             for place, moment in enumerate(("began_s", "ended_s"))
         )
-        rates, ideal_bytes = self.rates[row].copy(), self.ideal_bytes[row].copy()
-        return Interval(self.fabrics[row], began, ended, rates, ideal_bytes)
+        rates, ideal_bytes = self.rates[alone].copy(), self.ideal_bytes[alone].copy()
+        interval = Interval(self.fabrics[row], began, ended, rates[0], ideal_bytes[0])
+        duration_s = interval.duration_s[np.newaxis]
+        known = Derived.of_one(self.fabrics[row].arrays, ports, hosts, duration_s, rates, ideal_bytes)
+        interval.__dict__["derived"] = known  # what the cached property would compute from copies
+        return interval
 
     def since(self, began: Reading, row: int) -> Interval:
         """Return the measurements of one network from an earlier reading on, without an ideal."""
@@ -169,7 +173,11 @@ class NetworkStepper:
             Reading(self.rows[moment], PortCounters(*self._ports[place]), HostCounters(*self._hosts[place]))
             for place, moment in enumerate(("began_s", "ended_s"))
         )
-        return Interval(fabric, began, ended, self.rates, self.ideal_bytes)
+        interval = Interval(fabric, began, ended, self.rates, self.ideal_bytes)
+        interval.__dict__["derived"] = Derived.of(
+            fabric.arrays, self._ports, self._hosts, interval.duration_s, self.rates, self.ideal_bytes
+        )
+        return interval
 
     def _attach(self, row: int, network: Network) -> None:
         """Store the network of an episode."""

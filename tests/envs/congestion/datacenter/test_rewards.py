@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from sysgym.envs.congestion.datacenter.derived import goodput_share
 from sysgym.envs.congestion.datacenter.measurement import Interval
 from sysgym.envs.congestion.datacenter.rewards import (
     Reward,
     get_reward,
     gini_coefficient,
-    goodput_of_ideal,
     jain_index,
     list_rewards,
     register_reward,
@@ -144,10 +144,10 @@ def test_a_queue_that_nothing_leaves_is_the_worst(make_interval: MakeInterval) -
         )
     )
 )
-def test_goodput_of_ideal_is_a_share(pair: Any) -> None:
+def test_goodput_is_a_share_of_the_ideal(pair: Any) -> None:
     ideal, delivered = (np.array(values) for values in pair)
-    assert 0.0 <= goodput_of_ideal(delivered, ideal) <= 1.0 + 1e-12
-    assert goodput_of_ideal(ideal, ideal) == pytest.approx(1.0)
+    assert 0.0 <= goodput_share(delivered, ideal) <= 1.0 + 1e-12
+    assert goodput_share(ideal, ideal) == pytest.approx(1.0)
 
 
 @given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=30))
