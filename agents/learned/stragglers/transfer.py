@@ -198,7 +198,14 @@ def _best_action_limit(
 
 
 def mean_return(examples: Examples, acts: NDArray[np.bool_], action: str, price: float) -> float:
-    """Return the mean return of mitigation over jobs, with one action on a task at most.
+    """Return the mean over jobs of :func:`returns_of_jobs`, whose arguments it has."""
+    return float(np.mean(returns_of_jobs(examples, acts, action, price)))
+
+
+def returns_of_jobs(
+    examples: Examples, acts: NDArray[np.bool_], action: str, price: float
+) -> NDArray[np.float64]:
+    """Return the return of every job in mitigation, with one action on a task at most, shape (n_jobs,).
 
     Args:
         examples: Examples in the order of tasks and checkpoints.
@@ -226,7 +233,7 @@ def mean_return(examples: Examples, acts: NDArray[np.bool_], action: str, price:
     waste = np.bincount(job, wasted / examples.n_tasks[first])
     unaided = np.zeros_like(completion)
     unaided[job] = examples.completion[first]
-    return float(-np.mean((completion + price * waste) / unaided))
+    return np.asarray(-(completion + price * waste) / unaided)
 
 
 def _best(candidates: NDArray[np.float64], scores: Sequence[float]) -> float:
