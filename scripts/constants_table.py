@@ -3,8 +3,8 @@
     python scripts/constants_table.py docs/stragglers.md
 
 The table is between ``<!-- begin constants -->`` and ``<!-- end constants -->``. A row is a constant of an
-agent, a column a scenario; the third column has the usual value, with which the grid of
-scripts/tune_stragglers.py begins, and the fourth all values of the grid.
+agent, a column a scenario; the third column has the usual value, with which the grid of the suite
+google-trace begins (that of scripts/tune_stragglers.py too), and the fourth all values of the grid.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import argparse
 import re
 from pathlib import Path
 
-from tune_stragglers import GRIDS
-
 from sysgym.bench.tables import markdown_table
 from sysgym.scenarios import ContenderSpec, load_suite
 
 SUITES = ("stragglers", "stragglers-hour")
+GRIDS_FROM = "google-trace"
 SECTION = re.compile(r"(<!-- begin constants -->\n).*?(<!-- end constants -->)", re.DOTALL)
 OPEN_SUFFIX = "-95"
 """End of the name of a contender beside the tuned one, with a value of its own."""
@@ -41,7 +40,12 @@ def table() -> str:
     """Return the table in Markdown."""
     tasks = [task for suite in SUITES for task in load_suite(suite).tasks]
     rows = []
-    for agent, grid in GRIDS.items():
+    grids = {
+        item.agent: item.grid
+        for item in load_suite(GRIDS_FROM).tasks[0].contenders
+        if isinstance(item, ContenderSpec)
+    }
+    for agent, grid in grids.items():
         for constant, values in grid.items():
             row = [
                 agent,

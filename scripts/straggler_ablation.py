@@ -1,13 +1,11 @@
-"""Designs of an agent that learns across jobs, compared on validation jobs, as Markdown tables.
+"""Designs of a predictor that learns across jobs, compared on validation jobs, as Markdown tables.
 
     python scripts/straggler_ablation.py google-2011
-    python scripts/straggler_ablation.py google-2011-mitigation
 
-In prediction: features, models, numbers of training jobs, and the calibration of probabilities, by F1 over
-time of permanent flags and by the Brier score. In mitigation: what decides about a second attempt, by the
-return. All designs have the same training jobs, limits that are chosen on the same quarter of them, and the
-same validation jobs; no test job is played. Actions on a task do not affect the others' durations, so one run
-of each job scores all designs.
+Features, models, numbers of training jobs, and the calibration of probabilities, by F1 over time of permanent
+flags and by the Brier score. All designs have the same training jobs, limits that are chosen on the same
+quarter of them, and the same validation jobs; no test job is played. Predictions do not affect a job, so one
+run of each job scores all designs. scripts/decision_ablation.py compares what decides about second attempts.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sysgym.agents.learned.stragglers import boosting, transfer
-from sysgym.agents.learned.stragglers.examples import Examples, collect
+from sysgym.agents.learned.stragglers.examples import Examples, collect, halves
 from sysgym.agents.learned.stragglers.features import COUNTER_FEATURES, JOB_FEATURES, task_features
 from sysgym.bench.statistics import estimate
 from sysgym.envs.stragglers.view import JobView
@@ -37,10 +35,6 @@ Scores = Callable[[Examples, tuple[Examples, ...], int], list[Array]]
 """From training examples, several other ones and a seed to numbers for each of the others; higher is more of
 a straggler."""
 
-MITIGATION = "sysgym/StragglerMitigation-v0"
-TRAIN_STEPS = 3000
-VALIDATION_STEPS = 2000
-SEEDS = (1, 2, 3)
 EDGES = np.linspace(0.1, 1.0, 10)
 """Ends of the intervals of the discrete-time hazard, in thresholds."""
 EPOCHS = 5
@@ -49,20 +43,34 @@ BINS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Intervals of the reliability table."""
 
 
+class Effort(NamedTuple):
+    """Size of the comparison.
+
+    Attributes:
+        steps: Checkpoints of training jobs.
+        trainings: Trainings of each design.
+        validation_steps: Checkpoints of validation jobs.
+    """
+
+    steps: int
+    trainings: int
+    validation_steps: int
+
+
 class Design(NamedTuple):
     """A row of the table of prediction.
 
     Attributes:
         label: What differs from ``transfer``.
         scores: Model.
-        steps: Checkpoints of training jobs.
+        share: Checkpoints of training jobs, as a multiple of the usual number.
         raw: Whether features are the counters as they were measured.
         probabilities: Whether scores are probabilities.
     """
 
     label: str
     scores: Scores
-    steps: int = TRAIN_STEPS
+    share: float = 1.0
     raw: bool = False
     probabilities: bool = True
 
@@ -73,11 +81,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("scenario")
-    scenario = load_scenario(parser.parse_args().scenario, expect=StragglerScenario)
-    print_decisions(scenario) if scenario.env_id == MITIGATION else print_designs(scenario)
+    parser.add_argument("--steps", type=int, default=3000, help="checkpoints of training jobs")
+    parser.add_argument("--trainings", type=int, default=3, help="trainings of each design")
+    parser.add_argument("--validation-steps", type=int, default=2000, help="checkpoints of validation jobs")
+    given = parser.parse_args()
+    scenario = load_scenario(given.scenario, expect=StragglerScenario)
+    print_designs(scenario, Effort(given.steps, given.trainings, given.validation_steps))
 
 
-def print_designs(scenario: StragglerScenario) -> None:
+def print_designs(scenario: StragglerScenario, effort: Effort) -> None:
     """Print F1 over time and the Brier score of every design, and the reliability of the first."""
     n_counters = collect(scenario, 1, 0).features.shape[1] - len(JOB_FEATURES)
     n_counters //= len(COUNTER_FEATURES)
@@ -95,12 +107,12 @@ def print_designs(scenario: StragglerScenario) -> None:
         Design("... survival: latency over threshold, regressed", failure_time, probabilities=False),
         Design("... a set: trees with the siblings' mean features", pooled_trees),
         Design("... a set: network with pooled siblings", set_network),
-        Design("... fewer jobs", trees(), steps=TRAIN_STEPS // 10),
-        Design("... fewer jobs", trees(), steps=TRAIN_STEPS // 3),
-        Design("... more jobs", trees(), steps=TRAIN_STEPS * 3),
+        Design("... fewer jobs", trees(), share=0.1),
+        Design("... fewer jobs", trees(), share=1 / 3),
+        Design("... more jobs", trees(), share=3.0),
     )
 
-    @lru_cache(maxsize=len(SEEDS) + 1)
+    @lru_cache(maxsize=effort.trainings + 1)
     def seen_by(steps: int, seed: int, raw: bool, split: str = "train") -> Examples:
         features = raw_features if raw else task_features
         return collect(scenario, steps, seed, split=split, features=features)
@@ -109,12 +121,12 @@ def print_designs(scenario: StragglerScenario) -> None:
     print("| --- | ---: | ---: | ---: | ---: |")
     reliability: list[tuple[Array, Array]] = []
     for design in designs:
-        others = seen_by(VALIDATION_STEPS, 0, design.raw, "validation")
+        others = seen_by(effort.validation_steps, 0, design.raw, "validation")
         found, briers, jobs = [], [], 0
-        for seed in SEEDS:
-            seen = seen_by(design.steps, seed, design.raw)
+        for seed in range(1, effort.trainings + 1):
+            seen = seen_by(round(design.share * effort.steps), seed, design.raw)
             jobs = len(np.unique(seen.group))
-            fitted_on, chosen_on = halves(seen)
+            fitted_on, chosen_on = halves(seen, transfer.SHARE_HELD_OUT)
             known, scored = design.scores(fitted_on, (chosen_on, others), seed)
             found.append(f1_over_time(chosen_on, others, known, scored))
             if design.probabilities:
@@ -126,13 +138,6 @@ def print_designs(scenario: StragglerScenario) -> None:
         cells += [text(np.array(briers)[:, which]) for which in (0, 1)] if briers else ["–", "–"]
         print(f"| {design.label} | {jobs} | " + " | ".join(cells) + " |", flush=True)
     print_reliability(*(np.concatenate(parts) for parts in zip(*reliability, strict=True)))
-
-
-def halves(seen: Examples) -> tuple[Examples, Examples]:
-    """Return the examples to fit to, and those of a quarter of the jobs to choose limits on."""
-    jobs = np.unique(seen.group)
-    held_out = np.isin(seen.group, jobs[: max(1, round(transfer.SHARE_HELD_OUT * len(jobs)))])
-    return seen.where(~held_out), seen.where(held_out)
 
 
 def text(values: Array) -> str:
@@ -322,140 +327,6 @@ def raw_features(view: JobView) -> NDArray[np.float32]:
     """Return the features with the counters as they were measured instead of compared with siblings."""
     relative = task_features(view)[:, : len(JOB_FEATURES)]
     return np.hstack([relative, view.x[view.running], view.last[view.running]]).astype(np.float32)
-
-
-def print_decisions(scenario: StragglerScenario) -> None:
-    """Print the return on validation jobs of what decides about second attempts."""
-    price = scenario.mitigation.waste_price
-    others = _in_order(collect(scenario, VALIDATION_STEPS, 0, split="validation"))
-    print(f"| return on {len(np.unique(others.job))} validation jobs, nothing is -1 | copy | relaunch |")
-    print("| --- | ---: | ---: |")
-    trainings = [(seed, *map(_in_order, halves(collect(scenario, TRAIN_STEPS, seed)))) for seed in SEEDS]
-    for label, decide in (
-        ("transfer: probability that it shortens the job, fitted limit", _by_shortening),
-        ("probability that it ends sooner, fitted limit", _by_ending_sooner),
-        ("that probability times that of a straggler, fitted limit", _by_product),
-        ("expected saving exceeds the price of the expected waste", _by_expectation),
-        ("the same with a calibrated probability of a saving", _by_calibrated_expectation),
-        ("expected saving less waste, fitted limit", _by_fitted_expectation),
-    ):
-        cells = []
-        for action in ("copy", "relaunch"):
-            found = []
-            for seed, fitted_on, chosen_on in trainings:
-                acts = decide(fitted_on, chosen_on, others, action, price, seed)
-                found.append(transfer.returns_of_jobs(others, acts, action, price))
-            cells.append(text(np.array(found)))
-        print(f"| {label} | " + " | ".join(cells) + " |", flush=True)
-
-
-def _in_order(examples: Examples) -> Examples:
-    return examples.where(np.lexsort((examples.checkpoint, examples.task_key)))
-
-
-Decision = Callable[[Examples, Examples, Examples, str, float, int], NDArray[np.bool_]]
-
-
-def _limited(
-    known: Array, scored: Array, chosen_on: Examples, action: str, price: float
-) -> NDArray[np.bool_]:
-    """Return where a score reaches the limit with the best return on held-out training jobs."""
-    limits = np.quantile(known, 1.0 - np.geomspace(1e-4, 0.5, 40))
-    returns = [transfer.mean_return(chosen_on, known >= limit, action, price) for limit in limits]
-    best = int(np.argmax(returns))
-    return np.asarray(scored >= (limits[best] if returns[best] > -1.0 else np.inf))
-
-
-def _classified(target: Callable[[Examples], NDArray[np.bool_]]) -> Callable[..., list[Array]]:
-    def probabilities(fitted_on: Examples, chosen_on: Examples, others: Examples, seed: int) -> list[Array]:
-        model = boosting.fit(fitted_on.features, target(fitted_on), "binary", seed, "transfer")
-        return [boosting.predict(model, part.features) for part in (chosen_on, others)]
-
-    return probabilities
-
-
-_shortens = _classified(lambda examples: examples.shortens)
-_sooner = _classified(lambda examples: examples.again < examples.remaining)
-_straggles = _classified(lambda examples: examples.straggler)
-
-
-def _by_shortening(
-    fitted_on: Examples, chosen_on: Examples, others: Examples, action: str, price: float, seed: int
-) -> NDArray[np.bool_]:
-    known, scored = _shortens(fitted_on, chosen_on, others, seed)
-    return _limited(known, scored, chosen_on, action, price)
-
-
-def _by_ending_sooner(
-    fitted_on: Examples, chosen_on: Examples, others: Examples, action: str, price: float, seed: int
-) -> NDArray[np.bool_]:
-    known, scored = _sooner(fitted_on, chosen_on, others, seed)
-    return _limited(known, scored, chosen_on, action, price)
-
-
-def _by_product(
-    fitted_on: Examples, chosen_on: Examples, others: Examples, action: str, price: float, seed: int
-) -> NDArray[np.bool_]:
-    sooner, straggles = (one(fitted_on, chosen_on, others, seed) for one in (_sooner, _straggles))
-    known, scored = (a * b for a, b in zip(sooner, straggles, strict=True))
-    return _limited(known, scored, chosen_on, action, price)
-
-
-def saving(examples: Examples) -> Array:
-    """Return by how much a second attempt shortens the job, as a share of its completion time."""
-    sooner = examples.remaining - np.maximum(examples.again, examples.others_end)
-    return np.where(examples.shortens, sooner, 0.0) / examples.completion
-
-
-def waste(examples: Examples, action: str) -> Array:
-    """Return the machine time that it throws away, as the return counts it."""
-    if action == "copy":
-        ends_first = examples.again < examples.remaining
-        wasted = np.where(ends_first, examples.elapsed + examples.again, examples.remaining)
-    else:
-        wasted = examples.elapsed
-    return np.asarray(wasted / examples.n_tasks / examples.completion)
-
-
-def _regressed(
-    fitted_on: Examples, target: Array, rows: NDArray[np.bool_], parts: tuple[Examples, ...], seed: int
-) -> list[Array]:
-    model = boosting.fit(fitted_on.features[rows], target[rows], "regression", seed, "transfer")
-    return [boosting.predict(model, part.features) for part in parts]
-
-
-def _gains(
-    fitted_on: Examples, chosen_on: Examples, others: Examples, action: str, price: float, seed: int
-) -> list[Array]:
-    """Return the expected saving less the price of the expected waste, by two regressions."""
-    parts, every = (chosen_on, others), np.ones(len(fitted_on.now), dtype=np.bool_)
-    saved = _regressed(fitted_on, saving(fitted_on), every, parts, seed)
-    wasted = _regressed(fitted_on, waste(fitted_on, action), every, parts, seed)
-    return [s - price * w for s, w in zip(saved, wasted, strict=True)]
-
-
-def _by_expectation(
-    fitted_on: Examples, chosen_on: Examples, others: Examples, action: str, price: float, seed: int
-) -> NDArray[np.bool_]:
-    return np.asarray(_gains(fitted_on, chosen_on, others, action, price, seed)[1] > 0.0)
-
-
-def _by_fitted_expectation(
-    fitted_on: Examples, chosen_on: Examples, others: Examples, action: str, price: float, seed: int
-) -> NDArray[np.bool_]:
-    known, scored = _gains(fitted_on, chosen_on, others, action, price, seed)
-    return _limited(known, scored, chosen_on, action, price)
-
-
-def _by_calibrated_expectation(
-    fitted_on: Examples, chosen_on: Examples, others: Examples, action: str, price: float, seed: int
-) -> NDArray[np.bool_]:
-    known, scored = _shortens(fitted_on, chosen_on, others, seed)
-    calibrated = IsotonicRegression(out_of_bounds="clip").fit(known, chosen_on.shortens).predict(scored)
-    every = np.ones(len(fitted_on.now), dtype=np.bool_)
-    (amount,) = _regressed(fitted_on, saving(fitted_on), fitted_on.shortens, (others,), seed)
-    (wasted,) = _regressed(fitted_on, waste(fitted_on, action), every, (others,), seed)
-    return np.asarray(calibrated * amount - price * wasted > 0.0)
 
 
 if __name__ == "__main__":
