@@ -39,8 +39,8 @@ def main() -> None:
     others = _in_order(collect(scenario, given.validation_steps, 0, split="validation"))
     judges = []
     for seed in range(1, given.trainings + 1):
-        parts = halves(collect(scenario, given.steps, seed), transfer.SHARE_HELD_OUT)
-        judges.append(Judge(*map(_in_order, parts), others, price, seed))
+        fitted_on, chosen_on = halves(collect(scenario, given.steps, seed), transfer.SHARE_HELD_OUT)
+        judges.append(Judge(_in_order(fitted_on), _in_order(chosen_on), others, price, seed))
     print_decisions(judges, others, price)
 
 

@@ -119,7 +119,7 @@ def print_designs(scenario: StragglerScenario, effort: Effort) -> None:
 
     print("| | training jobs | F1 over time | Brier score | Brier score, calibrated |")
     print("| --- | ---: | ---: | ---: | ---: |")
-    reliability: list[tuple[Array, Array]] = []
+    reliability: list[tuple[Array, NDArray[np.bool_]]] = []
     for design in designs:
         others = seen_by(effort.validation_steps, 0, design.raw, "validation")
         found, briers, jobs = [], [], 0
@@ -137,7 +137,10 @@ def print_designs(scenario: StragglerScenario, effort: Effort) -> None:
         cells = [text(np.array(found))]
         cells += [text(np.array(briers)[:, which]) for which in (0, 1)] if briers else ["–", "–"]
         print(f"| {design.label} | {jobs} | " + " | ".join(cells) + " |", flush=True)
-    print_reliability(*(np.concatenate(parts) for parts in zip(*reliability, strict=True)))
+    print_reliability(
+        np.concatenate([probability for probability, _ in reliability]),
+        np.concatenate([straggler for _, straggler in reliability]),
+    )
 
 
 def text(values: Array) -> str:
@@ -154,7 +157,7 @@ def brier(examples: Examples, probability: Array) -> Array:
     )
 
 
-def print_reliability(probability: Array, straggler: Array) -> None:
+def print_reliability(probability: Array, straggler: NDArray[np.bool_]) -> None:
     """Print the share of stragglers among tasks by their predicted probability."""
     print("\n| predicted probability | tasks at checkpoints, % | mean prediction | stragglers |")
     print("| --- | ---: | ---: | ---: |")
@@ -315,7 +318,7 @@ def set_network(seen: Examples, parts: tuple[Examples, ...], seed: int) -> list[
             local = torch.as_tensor(np.repeat(np.arange(len(batch)), np.diff(bounds)[batch]))
             loss = nn.functional.binary_cross_entropy_with_logits(logits(x[rows], local), target[rows])
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     with torch.no_grad():
         return [
