@@ -116,7 +116,8 @@ def test_a_constant_decides_how_much_is_flagged(
 ) -> None:
     counts = []
     for value in (fewer, more):
-        env, agent = stage(contended_job), make_agent(name, **{parameter: value})
+        constants: dict[str, Any] = {parameter: value}
+        env, agent = stage(contended_job), make_agent(name, **constants)
         _, info = play_episode(env, agent, seed=0)
         counts.append(info["episode_metrics"]["tpr"] + info["episode_metrics"]["fpr"])
     assert counts[0] < counts[1]
