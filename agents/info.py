@@ -17,7 +17,9 @@ class AgentInfo:
         name: Name of the agent.
         summary: One-line description for lists.
         entry: Entry point of its class or factory, ``module:attribute``, or the object itself.
-        learned: Whether it needs a checkpoint.
+        learned: Whether it needs a checkpoint, which was trained on episodes of a train split.
+        fits_train_split: Whether it needs no checkpoint, but is fitted to episodes of the train split when it
+            begins; an agent that is neither learned nor such a one knows only the episode that it plays.
         privileged: Whether it reads more than the observation.
         family: Family whose environments it plays; empty if it may play several.
         trainer: Entry point of a function that trains it; empty if it is not learned, or trained by
@@ -35,6 +37,7 @@ class AgentInfo:
     summary: str
     entry: str | Callable[..., Any]
     learned: bool = False
+    fits_train_split: bool = False
     privileged: bool = False
     family: str = ""
     trainer: str = ""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Suite,
         TaskSpec,
         TrainingSpec,
+        TuningSpec,
     )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "TaskSpec",
     "TraceJobs",
     "TrainingSpec",
+    "TuningSpec",
     "find_scenario",
     "get_family",
     "json_schema",
@@ -89,7 +91,15 @@ _MODULES = {
     "schema.congestion": ("CongestionScenario",),
     "schema.placement": ("PlacementScenario",),
     "schema.stragglers": ("GeneratedJobs", "StragglerScenario", "TraceJobs"),
-    "schema.suite": ("ContenderSpec", "MatrixSpec", "MetricSpec", "Suite", "TaskSpec", "TrainingSpec"),
+    "schema.suite": (
+        "ContenderSpec",
+        "MatrixSpec",
+        "MetricSpec",
+        "Suite",
+        "TaskSpec",
+        "TrainingSpec",
+        "TuningSpec",
+    ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

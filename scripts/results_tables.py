@@ -38,6 +38,9 @@ IMAGES = ROOT / "docs" / "images"
 PICTURE = IMAGES / "quick.png"
 SECTION = r"(<!-- begin results {name} -->\n).*?(<!-- end results {name} -->)"
 
+MARK = "†"
+"""Mark of contenders that learn from other episodes than the one that they play."""
+
 PICTURED_SCENARIO = "incast-32"
 PICTURED_CONTENDERS = ("cubic", "dctcp", "ppo")
 COMPARED_SCENARIO = "iroko-dumbbell-10m"
@@ -83,7 +86,8 @@ def tables(
             heads.append(f"{label} ({unit.split(', ')[0]})" if ", " in unit else label)
         yield from ("", _line(heads), _line(["---", *["---:"] * (len(heads) - 1)]))
         for player in result.players:
-            cells = [f"{player.name} ({REFERENCE})" if player.privileged else player.name]
+            name = player.name + (f" {MARK}" if player.knows_other_episodes else "")
+            cells = [f"{name} ({REFERENCE})" if player.privileged else name]
             cells += [_return(result, player.name)] if returns else []
             for metric in metrics:
                 score = result.scores.get((player.name, metric.name))
@@ -95,6 +99,8 @@ def tables(
                 )
             yield _line(cells)
     yield ""
+    if any(player.knows_other_episodes for player in benchmark.players):
+        yield from (f"{MARK} learns from other episodes, of the train split.", "")
 
 
 def matrix(scores: heatmap.Scores, name: str, page: Path) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Draw what mitigation saves against the work that it throws away, and print savings at equal waste.
 
     python scripts/saving_curve.py results/mitigation docs/images/mitigation.png
+    python scripts/saving_curve.py results/mitigation docs/images/mitigation.png --page docs/stragglers.md
 
 Every agent plays the same jobs with several values of the constant that decides how much it acts (the suite
 mitigation). Its curve is the upper hull of these points and of doing nothing: using one of two settings
@@ -10,11 +11,15 @@ over jobs. Intervals are percentiles of a bootstrap over jobs; differences are p
 The curve chooses settings on the jobs that are shown, which flatters agents with many points. So a second
 table chooses them for every job on the others: one setting or two at random, with 5 % waste on the other
 nine tenths of the jobs. What they save and waste on jobs that had no part in the choice is printed.
+
+With ``--page``, the first tables also replace what is between ``<!-- begin results mitigation -->`` and
+``<!-- end results mitigation -->`` there. Agents with no saving at any waste are named below each table.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,12 +31,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from sysgym.agents import agent_info
 from sysgym.bench.results.rows import Row, read_rows
+from sysgym.bench.tables import markdown_table
 
 Array = NDArray[np.float64]
 Group = tuple[str, str]
 """Agent and action."""
 
+SECTION = re.compile(r"(<!-- begin results mitigation -->\n).*?(<!-- end results mitigation -->)", re.DOTALL)
+MARK = "†"
 WASTE_PERCENT = (1.0, 2.0, 5.0, 10.0)
 REFERENCE: Group = ("spark", "copy")
 RESAMPLES, SEED = 2000, 0
@@ -48,6 +57,7 @@ COLOURS = {
 """Agents with a colour; others are grey points."""
 LEAST_WASTE_SHOWN, LEAST_SAVING_SHOWN = 0.3, -6.0
 ORACLE: Group = ("oracle", "relaunch")
+BEST_RETURNS = 5
 LEAST_CURVES = 2
 """Agents with several settings that a scenario needs for a panel."""
 
@@ -72,14 +82,23 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("picture", type=Path)
     parser.add_argument("--jobs", type=int, help="only so many jobs, the first ones")
+    parser.add_argument("--page", type=Path, help="page whose tables are replaced")
     given = parser.parse_args()
     by_scenario: dict[str, list[Row]] = defaultdict(list)
     for row in read_rows(given.folder):
         by_scenario[row.scenario].append(row)
     found = {scenario: points_of(rows, given.jobs) for scenario, rows in by_scenario.items()}
+    tables = {scenario: table(scenario, groups) for scenario, groups in found.items()}
     for scenario, groups in found.items():
-        print_table(scenario, groups)
+        print(f"\n{tables[scenario]}")
         print_held_out(scenario, groups)
+        print_returns(scenario, by_scenario[scenario])
+    if given.page is not None:
+        text = given.page.read_text()
+        if not SECTION.search(text):
+            parser.error(f"{given.page} has no marks around the results of mitigation")
+        lines = "\n".join(f"\n{one}" for one in tables.values())
+        given.page.write_text(SECTION.sub(lambda marks: f"{marks[1]}{lines}\n{marks[2]}", text))
     drawn = {
         scenario: groups
         for scenario, groups in found.items()
@@ -120,20 +139,29 @@ def points_of(rows: list[Row], n_jobs: int | None = None) -> dict[Group, Points]
     return groups
 
 
-def print_table(scenario: str, groups: Mapping[Group, Points]) -> None:
-    """Print savings at equal waste, and differences from the reference."""
+def table(scenario: str, groups: Mapping[Group, Points]) -> str:
+    """Return savings at equal waste, and differences from the reference, in Markdown."""
     n_jobs = next(iter(groups.values())).saved.shape[1]
     weights = _bootstrap_weights(n_jobs)
     savings = {group: _savings(points, weights) for group, points in groups.items()}
-    print(
-        f"\n| `{scenario}`, {n_jobs} jobs | " + " | ".join(f"at {w:g} % waste" for w in WASTE_PERCENT), end=""
-    )
-    print(" | less spark-copy at 5 % |\n| --- |" + " ---: |" * (len(WASTE_PERCENT) + 1))
+    heads = [f"`{scenario}`, {n_jobs} jobs", *(f">at {waste:g} % waste" for waste in WASTE_PERCENT)]
     at_five = WASTE_PERCENT.index(5.0)
+    rows, useless = [], []
     for group, found in sorted(savings.items(), key=lambda item: -item[1][0, at_five]):
+        if not found[0].any():
+            useless.append("-".join(group))
+            continue
         cells = [_interval(found[:, column]) for column in range(len(WASTE_PERCENT))]
         gain = _interval(found[:, at_five] - savings[REFERENCE][:, at_five]) if group != REFERENCE else ""
-        print(f"| {'-'.join(group)} | " + " | ".join([*cells, gain]) + " |")
+        rows.append([_marked(group), *cells, gain])
+    lines = [markdown_table([*heads, ">less spark-copy at 5 %"], rows), ""]
+    lines.append(f"{MARK} learns from other jobs. No saving at any waste: {', '.join(useless) or 'none'}.")
+    return "\n".join(lines)
+
+
+def _marked(group: Group) -> str:
+    info = agent_info(group[0], "stragglers")
+    return "-".join(group) + (f" {MARK}" if info.learned or info.fits_train_split else "")
 
 
 def print_held_out(scenario: str, groups: Mapping[Group, Points]) -> None:
@@ -148,6 +176,17 @@ def print_held_out(scenario: str, groups: Mapping[Group, Points]) -> None:
         means = weights @ saved
         gain = _interval(means - reference) if group != REFERENCE else ""
         print(f"| {'-'.join(group)} | {_interval(means)} | {_interval(weights @ wasted)} | {gain} |")
+
+
+def print_returns(scenario: str, rows: list[Row]) -> None:
+    """Print the contenders with the best mean returns, in which waste has the scenario's price."""
+    returns: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if not row.contender.privileged:
+            returns[row.contender.name].append(row.total_reward)
+    means = {name: float(np.mean(values)) for name, values in returns.items()}
+    best = sorted(means, key=means.__getitem__, reverse=True)[:BEST_RETURNS]
+    print(f"\n{scenario}, best mean returns: " + ", ".join(f"{name} {means[name]:.3f}" for name in best))
 
 
 def held_out(points: Points, waste_percent: float) -> tuple[Array, Array]:

@@ -28,7 +28,15 @@ from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.diagnosis import DiagnosisScenario
 from sysgym.scenarios.schema.failslow import FailSlowScenario
 from sysgym.scenarios.schema.pipelines import PipelineScenario
-from sysgym.scenarios.schema.suite import ContenderSpec, MatrixSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
+from sysgym.scenarios.schema.suite import (
+    ContenderSpec,
+    MatrixSpec,
+    MetricSpec,
+    Suite,
+    TaskSpec,
+    TrainingSpec,
+    TuningSpec,
+)
 from sysgym.scenarios.schema.tuning import TuningScenario
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenarios.md"
@@ -391,6 +399,7 @@ def _suite_keys() -> Iterator[str]:
         ("`[[training]]`", TrainingSpec),
         ("`[[tasks]]`", TaskSpec),
         ("a contender", ContenderSpec),
+        ("a task's `tuning`", TuningSpec),
         ("`[matrix]`", MatrixSpec),
         ("`[[metrics]]`", MetricSpec),
     )

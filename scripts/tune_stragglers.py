@@ -18,6 +18,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -39,7 +40,11 @@ GRIDS: dict[str, Grid] = {
     "spark": {"quantile": (0.75, 0.25), "multiplier": (1.5, 1.1, 2.0)},
     "late": {"cap": (0.1, 0.05, 0.2, 0.4)},
     "mantri": {"limit": (0.25, 0.1, 0.5), "factor": (2.0, 1.0)},
+    "gbtr": {"share": (1.0, 0.95, 0.9, 0.8, 0.7)},
     "nurd": {"alpha": (0.0, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5)},
+    "nurd_nc": {"share": (1.0, 4.0, 16.0, 64.0, 256.0)},
+    "pu_en": {"limit": (0.5, 0.1, 0.25, 0.4, 0.6)},
+    "pu_bagging": {"limit": (0.0, -1.0, -0.5, -0.25, 0.25)},
     "tobit": {"ridge": (0.1, 0.01, 1.0)},
     "wrangler": {"confidence": (0.7, 0.5, 0.6, 0.8, 0.9)},
     "iforest": _CONTAMINATION,
@@ -48,17 +53,22 @@ GRIDS: dict[str, Grid] = {
     "lof": _CONTAMINATION,
     "pca": _CONTAMINATION,
 }
-"""Agent -> constant -> values, the published or usual one first. Others have no constant for flags."""
+"""Agent -> constant -> values, the published or usual one first."""
 
 IN_MITIGATION: dict[str, Grid] = {
     "flag_all": {},
     **{agent: GRIDS[agent] for agent in ("random_rate", "clock")},
     "spark": {"quantile": (0.75, 0.25), "multiplier": (1.5, 1.1, 2.0, 3.0)},
     **{agent: GRIDS[agent] for agent in ("late", "mantri")},
+    "gbtr": {"share": (1.0, 0.9, 0.7)},
     "nurd": {"alpha": (0.0, -0.5, -0.25, 0.25)},
+    "nurd_nc": {"share": (1.0, 16.0, 64.0)},
+    "pu_en": {"limit": (0.5, 0.1, 0.25)},
+    "pu_bagging": {"limit": (0.0, -1.0, -0.5)},
     "tobit": {"ridge": (0.1, 1.0)},
     "wrangler": {"confidence": (0.7, 0.5, 0.6, 0.8, 0.9, 0.97)},
     "iforest": {"contamination": (0.1, 0.005, 0.02, 0.05, 0.2)},
+    **{agent: {"contamination": (0.1, 0.005, 0.02)} for agent in ("hbos", "knn", "lof", "pca")},
     "transfer": {"limit": (0.1, 0.01, 0.02, 0.05, 0.2, 0.3, 0.5, 0.7)},
 }
 """The same where agents relaunch and copy. In prediction, transfer's limit is fitted in training."""
@@ -76,12 +86,22 @@ def points(agent: str, grid: Grid, actions: tuple[str, ...]) -> list[tuple[str, 
     return found
 
 
-def suite_of(scenario: str, trained_on: str, n_jobs: int) -> str:
-    """Return the suite that plays every point on the first jobs of the validation split."""
+def suite_of(scenario: str, trained_on: str, n_jobs: int, agents: Sequence[str]) -> str:
+    """Return the suite that plays every point on the first jobs of the validation split.
+
+    Args:
+        scenario: Scenario that is played.
+        trained_on: Scenario on whose train split transfer learns, in mitigation.
+        n_jobs: Number of jobs.
+        agents: Agents to tune; empty: all.
+    """
     loaded = load_scenario(scenario, expect=StragglerScenario)
     mitigates = loaded.env_id == MITIGATION
     actions = ("relaunch", "copy") if mitigates else ("",)
-    chosen = IN_MITIGATION if mitigates else GRIDS
+    grids = IN_MITIGATION if mitigates else GRIDS
+    if unknown := set(agents) - set(grids):
+        sys.exit(f"no grid for {', '.join(sorted(unknown))}; there is one for {', '.join(grids)}")
+    chosen = {agent: grid for agent, grid in grids.items() if not agents or agent in agents}
     contenders = [
         f'{{ name = "{name}", agent = "{agent}", parameters = {inline(point)} }}'
         for agent, grid in chosen.items()
@@ -93,7 +113,7 @@ def suite_of(scenario: str, trained_on: str, n_jobs: int) -> str:
         f'title = "Constants of straggler agents on {scenario}"',
         'description = "Every agent at every point of its grid, on validation jobs."',
     ]
-    if mitigates:
+    if mitigates and "transfer" in chosen:
         lines += ["[[training]]", 'agent = "transfer"', f'scenario = "{trained_on}"', "seed = 1"]
         lines += [f"total_steps = {TRAINING_STEPS}"]
     lines += ["[[tasks]]", f'scenario = "{scenario}"', 'split = "validation"']
@@ -129,10 +149,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--trained-on", help="scenario on whose train split transfer learns")
     parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--agents", nargs="+", default=(), help="only these agents")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     suite = given.folder / "tuning.toml"
-    write_atomically(suite, suite_of(given.scenario, given.trained_on or given.scenario, given.jobs).encode())
+    trained_on = given.trained_on or given.scenario
+    write_atomically(suite, suite_of(given.scenario, trained_on, given.jobs, given.agents).encode())
     command = [sys.executable, "-m", "sysgym", "bench", str(suite), "--out", str(given.folder / "rows")]
     if code := subprocess.run(command, check=False).returncode:
         sys.exit(code)  # the bench has said why

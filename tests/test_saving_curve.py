@@ -51,3 +51,17 @@ def test_settings_are_chosen_on_other_jobs(curve: ModuleType) -> None:
     assert found[3] == 10.0
     assert (thrown_away == 5.0).all()
     assert curve.saving_at(saved.mean(axis=1), wasted.mean(axis=1))[2] == 50.0
+
+
+def test_the_table_marks_who_learns_from_other_jobs_and_names_who_saves_nothing(curve: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    groups = {
+        (agent, "copy"): curve.Points(rng.uniform(5.0, 9.0, (2, 20)), rng.uniform(1.0, 4.0, (2, 20)))
+        for agent in ("spark", "wrangler", "transfer")
+    }
+    groups["late", "relaunch"] = curve.Points(np.full((1, 20), -2.0), np.full((1, 20), 1.0))
+    lines = curve.table("a-scenario", groups).splitlines()
+    assert lines[0].startswith("| `a-scenario`, 20 jobs | at 1 % waste |")
+    names = {line.split(" | ")[0].removeprefix("| ") for line in lines[2:5]}
+    assert names == {"spark-copy", "wrangler-copy †", "transfer-copy †"}
+    assert lines[-1] == "† learns from other jobs. No saving at any waste: late-relaunch."

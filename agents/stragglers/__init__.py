@@ -12,9 +12,17 @@ from sysgym.agents.info import AgentInfo
 _FAMILY = "stragglers"
 
 
-def _heuristic(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
-    entry = f"sysgym.agents.stragglers.{entry}"
-    return AgentInfo(name, summary, entry, privileged=privileged, family=_FAMILY)
+def _heuristic(
+    name: str, entry: str, summary: str, *, privileged: bool = False, fits_train_split: bool = False
+) -> AgentInfo:
+    return AgentInfo(
+        name,
+        summary,
+        f"sysgym.agents.stragglers.{entry}",
+        privileged=privileged,
+        fits_train_split=fits_train_split,
+        family=_FAMILY,
+    )
 
 
 AGENTS = (
@@ -37,7 +45,12 @@ AGENTS = (
     _heuristic("nurd_nc", "nurd:NurdNcAgent", "NURD without calibration"),
     _heuristic("pu_en", "pu:PuElkanNotoAgent", "positive-unlabeled learning of Elkan and Noto"),
     _heuristic("pu_bagging", "pu:PuBaggingAgent", "positive-unlabeled bagging of Mordelet and Vert"),
-    _heuristic("wrangler", "wrangler:WranglerAgent", "a linear SVM with a confidence, fitted on other jobs"),
+    _heuristic(
+        "wrangler",
+        "wrangler:WranglerAgent",
+        "a linear SVM with a confidence, fitted on other jobs",
+        fits_train_split=True,
+    ),
     _heuristic("tobit", "censored:TobitAgent", "linear regression with running tasks as censored"),
     _heuristic("iforest", "outliers:IsolationForestAgent", "isolation forest on finished tasks"),
     *(

@@ -167,22 +167,27 @@ class GbtrAgent(Learner):
         regressor: ``"histogram"`` or ``"exact"``, see :func:`predict_latency`.
         features: See :class:`Learner`.
         action: See :class:`Learner`.
+        share: Share of the threshold from which a prediction is flagged; 1 in the published evaluation.
     """
 
     name = "gbtr"
 
     def __init__(
-        self, regressor: str = "histogram", features: str = "mean", action: str = "relaunch"
+        self,
+        regressor: str = "histogram",
+        features: str = "mean",
+        action: str = "relaunch",
+        share: float = 1.0,
     ) -> None:
-        """Set the regressor."""
+        """Set the constants; the class documentation describes them."""
         super().__init__(features, action)
         if regressor not in REGRESSORS:
             raise UnknownName("regressor", regressor, REGRESSORS)
-        self.regressor = regressor
+        self.regressor, self.share = regressor, share
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Compare the regression with the threshold."""
-        return np.asarray(predict_latency(now, self.regressor) >= now.threshold)
+        return np.asarray(predict_latency(now, self.regressor) >= self.share * now.threshold)
 
 
 class NurdAgent(GbtrAgent):
@@ -195,6 +200,7 @@ class NurdAgent(GbtrAgent):
         regressor: ``"histogram"`` or ``"exact"``, see :func:`predict_latency`.
         features: See :class:`Learner`.
         action: See :class:`Learner`.
+        share: Share of the threshold from which an adjusted latency is flagged.
     """
 
     name = "nurd"
@@ -206,9 +212,10 @@ class NurdAgent(GbtrAgent):
         regressor: str = "histogram",
         features: str = "mean",
         action: str = "relaunch",
+        share: float = 1.0,
     ) -> None:
         """Set the constants; the class documentation describes them."""
-        super().__init__(regressor, features, action)
+        super().__init__(regressor, features, action, share)
         self.alpha, self.scale_latency = alpha, scale_latency
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
@@ -234,7 +241,7 @@ class NurdAgent(GbtrAgent):
             self.delta = calibration(centroid_ratio(now.x_finished, now.x_running), self.alpha)
         weight = self.weigh(z, self.delta)
         adjusted = predicted / weight
-        return Judgement(predicted, z, weight, adjusted, adjusted >= now.threshold)
+        return Judgement(predicted, z, weight, adjusted, adjusted >= self.share * now.threshold)
 
     def weigh(self, z: FloatArray, delta: float) -> FloatArray:
         """Return the divisors of predictions.
@@ -254,6 +261,7 @@ class NurdNcAgent(NurdAgent):
         regressor: See :class:`NurdAgent`.
         features: See :class:`Learner`.
         action: See :class:`Learner`.
+        share: See :class:`NurdAgent`.
     """
 
     name = "nurd_nc"
@@ -264,9 +272,10 @@ class NurdNcAgent(NurdAgent):
         regressor: str = "histogram",
         features: str = "mean",
         action: str = "relaunch",
+        share: float = 1.0,
     ) -> None:
         """Set the constants; the class documentation describes them."""
-        super().__init__(0.0, scale_latency, regressor, features, action)
+        super().__init__(0.0, scale_latency, regressor, features, action, share)
 
     def weigh(self, z: FloatArray, delta: float) -> FloatArray:
         """Return the propensities, which may round to 0."""

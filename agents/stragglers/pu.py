@@ -46,15 +46,22 @@ class PuElkanNotoAgent(_PuLearner):
         hold_out: Share of finished tasks used to estimate ``c``.
         features: See :class:`Learner`.
         action: See :class:`Learner`.
+        limit: Probability of being like finished tasks below which a task is flagged.
     """
 
     name = "pu_en"
     least_finished = 4
 
-    def __init__(self, hold_out: float = 0.1, features: str = "mean", action: str = "relaunch") -> None:
-        """Set the share."""
+    def __init__(
+        self,
+        hold_out: float = 0.1,
+        features: str = "mean",
+        action: str = "relaunch",
+        limit: float = 0.5,
+    ) -> None:
+        """Set the constants; the class documentation describes them."""
         super().__init__(features, action)
-        self.hold_out = hold_out
+        self.hold_out, self.limit = hold_out, limit
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Flag tasks that are more probably unlike finished ones."""
@@ -72,7 +79,7 @@ class PuElkanNotoAgent(_PuLearner):
         def labelled(margins: FloatArray) -> FloatArray:
             return np.asarray(platt.predict_proba(margins[:, None])[:, 1], dtype=np.float64)
 
-        return not_a_straggler(labelled(running_margin), labelled(margin(held))) < 0.5
+        return not_a_straggler(labelled(running_margin), labelled(margin(held))) < self.limit
 
 
 def not_a_straggler(labelled: FloatArray, labelled_held_out: FloatArray) -> FloatArray:
@@ -96,14 +103,17 @@ class PuBaggingAgent(_PuLearner):
         n_bags: Number of bags.
         features: See :class:`Learner`.
         action: See :class:`Learner`.
+        limit: Mean margin below which a task is flagged; finished tasks have positive margins.
     """
 
     name = "pu_bagging"
 
-    def __init__(self, n_bags: int = 20, features: str = "mean", action: str = "relaunch") -> None:
-        """Set the number of bags."""
+    def __init__(
+        self, n_bags: int = 20, features: str = "mean", action: str = "relaunch", limit: float = 0.0
+    ) -> None:
+        """Set the constants; the class documentation describes them."""
         super().__init__(features, action)
-        self.n_bags = n_bags
+        self.n_bags, self.limit = n_bags, limit
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Flag tasks that bags without them classify as running ones."""
@@ -117,5 +127,5 @@ class PuBaggingAgent(_PuLearner):
                 continue
             total[out] += self._margin(now.x_finished, now.x_running[drawn])(now.x_running[out])
             count[out] += 1
-        # A task that was in every bag has a score of 0 and is not flagged.
-        return np.asarray(total / np.maximum(count, 1.0) < 0.0)
+        # A task that was in every bag has no score and is not flagged.
+        return np.asarray((count > 0) & (total / np.maximum(count, 1.0) < self.limit))

@@ -18,6 +18,9 @@ from sysgym.emulator.cluster.generator import generate_job
 from sysgym.emulator.cluster.job import FloatArray, Job
 from sysgym.scenarios.schema.stragglers import GeneratedJobs
 
+VERDICTS = FITS, OFF, NOT_CLAIMED = "fits", "off", "not claimed"
+"""What is said of a figure: within its tolerance, outside it, or without a tolerance."""
+
 _QUANTILES = (0.04, 0.9, 0.95, 0.99)
 _P90, _SLOWEST = 1, 4
 """Columns of ``Sample.ratios``."""
@@ -91,6 +94,13 @@ class Row(NamedTuple):
             return True
         held = self.reference
         return abs(self.generated - held.value) <= self.reference.within * abs(held.value)
+
+    @property
+    def verdict(self) -> str:
+        """One of :data:`VERDICTS`."""
+        if not self.is_held:
+            return NOT_CLAIMED
+        return FITS if self.fits else OFF
 
 
 def calibrate(jobs: GeneratedJobs, seeds: range) -> list[Row]:

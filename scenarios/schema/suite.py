@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
@@ -27,6 +29,9 @@ MOST_SEEDS = 10_000
 MOST_ENTRIES = 1_000
 """Largest number of tasks or trainings of a suite, each of which reads a scenario; the package has 14."""
 
+MOST_GRID_VALUES, MOST_GRID_POINTS = 50, 500
+"""Largest number of values of a constant in a contender's grid, and of their combinations."""
+
 MOST_MATRIX_SCENARIOS, MOST_MATRIX_SEEDS = 32, 100
 """Largest number of scenarios or trainings of a matrix, in which every training plays every scenario."""
 
@@ -46,6 +51,9 @@ class SeedRange(Table):
             yield Problem("count", self.count, f"seeds up to {LARGEST_SEED}")
 
 
+GridValues = Annotated[tuple[ScalarValue, ...], FromList, Field(min_length=1, max_length=MOST_GRID_VALUES)]
+
+
 class ContenderSpec(Table):
     """Explicit contender: an agent and, in networks, a transport."""
 
@@ -57,6 +65,29 @@ class ContenderSpec(Table):
     parameters: dict[str, ScalarMembers] = Field(
         default_factory=dict, description="what the agent is made with, where it is not its defaults"
     )
+    grid: dict[str, GridValues] = Field(
+        default_factory=dict,
+        description=(
+            "constants that are chosen before the test: each with its values; every combination plays the"
+            " episodes of the task's tuning, and the best one plays the test"
+        ),
+    )
+
+    @property
+    def points(self) -> tuple[dict[str, ScalarMembers], ...]:
+        """Return every combination of the grid's values, with the parameters; one without a grid."""
+        return tuple(
+            {**self.parameters, **dict(zip(self.grid, values, strict=True))}
+            for values in itertools.product(*self.grid.values())
+        )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that no constant is both given and chosen, and that combinations are few enough."""
+        for name in self.grid.keys() & self.parameters.keys():
+            yield Problem(f"grid.{name}", list(self.grid[name]), "a constant that is not in parameters too")
+        n_points = math.prod(len(values) for values in self.grid.values())
+        if n_points > MOST_GRID_POINTS:
+            yield Problem("grid", n_points, f"at most {MOST_GRID_POINTS} combinations")
 
 
 Contender = Annotated[
@@ -91,6 +122,21 @@ class TrainingSpec(Table):
         yield from ()
 
 
+class TuningSpec(Table):
+    """Choice of the constants of contenders with a grid, on other episodes than the task's."""
+
+    split: Literal["train", "validation"] = Field(
+        default="validation", description="split of the episodes, from its first seed on"
+    )
+    episodes: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = Field(
+        default=20, description="episodes that every combination plays"
+    )
+    score: str = Field(
+        default="return", min_length=1, description="whose mean decides: return, or a key in episode_metrics"
+    )
+    direction: Literal["higher", "lower"] = Field(default="higher", description="which is better")
+
+
 class TaskSpec(Table):
     """Task of a benchmark: a scenario with its contenders and seeds."""
 
@@ -107,6 +153,9 @@ class TaskSpec(Table):
     trained_on: str | None = Field(
         default=None,
         description="scenario whose trainings the learned contenders play with; absent: the task's own",
+    )
+    tuning: TuningSpec | None = Field(
+        default=None, description="how the constants of contenders with a grid are chosen before the test"
     )
 
     @property
@@ -131,9 +180,22 @@ class TaskSpec(Table):
             twice = [str(value) for value, count in Counter(values).items() if count > 1]
             if twice:
                 yield Problem(key, list(values), f"each one once; more than once: {', '.join(twice)}")
+        tuned = [item.name for item in self.contenders if isinstance(item, ContenderSpec) and item.grid]
+        if tuned and self.tuning is None:
+            yield Problem("tuning", None, f"a table that says how {', '.join(tuned)} choose their constants")
+        if self.tuning is not None and not tuned:
+            yield Problem("contenders", list(self.contender_names), "one with a grid, as there is a tuning")
+        if self.tuning is not None and self.tuning.split == self.split:
+            yield Problem("tuning.split", self.split, "another split than that of the task")
 
     def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
         """Yield the conflicts with the scenario: seeds outside the split."""
+        if self.tuning is not None:
+            known = scenario.splits[self.tuning.split]
+            n_seeds = known.seeds[1] - known.first_seed + 1
+            if self.tuning.episodes > n_seeds:
+                expected = f"at most {n_seeds} episodes, as the split {self.tuning.split} has"
+                yield Problem("tuning", f"episodes = {self.tuning.episodes}", expected)
         split = scenario.splits[self.split]
         outside = [seed for seed in self.seed_values if seed not in split]
         if outside:

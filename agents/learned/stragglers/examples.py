@@ -80,6 +80,18 @@ class Examples:
         return replace(self, **columns)
 
 
+def halves(examples: Examples, share_held_out: float) -> tuple[Examples, Examples]:
+    """Return the examples of some jobs to fit to, and those of other jobs to choose limits on.
+
+    Args:
+        examples: Examples of at least two jobs.
+        share_held_out: Share of the jobs to choose limits on; at least one job is.
+    """
+    jobs = np.unique(examples.group)
+    held_out = np.isin(examples.group, jobs[: max(1, round(share_held_out * len(jobs)))])
+    return examples.where(~held_out), examples.where(held_out)
+
+
 def collect(
     scenario: StragglerScenario,
     total_steps: int,

@@ -25,7 +25,7 @@ from sysgym.agents.learned.stragglers.boosting import (
     predict,
     write_checkpoint,
 )
-from sysgym.agents.learned.stragglers.examples import Examples, collect
+from sysgym.agents.learned.stragglers.examples import Examples, collect, halves
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
 from sysgym.agents.stragglers.base import ACTIONS, Predictor
 from sysgym.emulator.cluster.source import JobSource
@@ -136,13 +136,12 @@ def train_transfer(
             f"{scenario.name}: {total_steps} checkpoints are of one job; transfer needs one to learn from "
             f"and another to choose its limits on: train for more steps"
         )
-    held_out = np.isin(examples.group, jobs[: max(1, round(SHARE_HELD_OUT * len(jobs)))])
+    fitted_on, chosen_on = halves(examples, SHARE_HELD_OUT)
     models = {}
     probability = {}
-    for question, labels in ((FLAG, examples.straggler), (SHORTEN, examples.shortens)):
-        models[question] = fit(examples.features[~held_out], labels[~held_out], "binary", seed, Transfer.name)
-        probability[question] = predict(models[question], examples.features[held_out])
-    chosen_on = examples.where(held_out)
+    for question, labels in ((FLAG, fitted_on.straggler), (SHORTEN, fitted_on.shortens)):
+        models[question] = fit(fitted_on.features, labels, "binary", seed, Transfer.name)
+        probability[question] = predict(models[question], chosen_on.features)
     price = scenario.mitigation.waste_price
     limits = {FLAG: _best_f1_limit(chosen_on, probability[FLAG])} | {
         action: _best_action_limit(chosen_on, probability[SHORTEN], action, price) for action in ACTIONS
@@ -198,7 +197,14 @@ def _best_action_limit(
 
 
 def mean_return(examples: Examples, acts: NDArray[np.bool_], action: str, price: float) -> float:
-    """Return the mean return of mitigation over jobs, with one action on a task at most.
+    """Return the mean over jobs of :func:`returns_of_jobs`, whose arguments it has."""
+    return float(np.mean(returns_of_jobs(examples, acts, action, price)))
+
+
+def returns_of_jobs(
+    examples: Examples, acts: NDArray[np.bool_], action: str, price: float
+) -> NDArray[np.float64]:
+    """Return the return of every job in mitigation, with one action on a task at most, shape (n_jobs,).
 
     Args:
         examples: Examples in the order of tasks and checkpoints.
@@ -226,7 +232,7 @@ def mean_return(examples: Examples, acts: NDArray[np.bool_], action: str, price:
     waste = np.bincount(job, wasted / examples.n_tasks[first])
     unaided = np.zeros_like(completion)
     unaided[job] = examples.completion[first]
-    return float(-np.mean((completion + price * waste) / unaided))
+    return np.asarray(-(completion + price * waste) / unaided)
 
 
 def _best(candidates: NDArray[np.float64], scores: Sequence[float]) -> float:

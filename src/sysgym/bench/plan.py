@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from sysgym.bench.contenders import Contender, Plugin, contender_from, parse_con
 from sysgym.bench.matrix import Matrix, player_name
 from sysgym.bench.run.milestones import Milestones
 from sysgym.bench.run.training import Training
+from sysgym.bench.run.tuning import Tuning
 from sysgym.bench.suite_checks import check_suite
 from sysgym.errors import SysgymError
-from sysgym.scenarios import MatrixSpec, Scenario, Suite, TaskSpec, load_scenario
+from sysgym.scenarios import ContenderSpec, MatrixSpec, Scenario, Suite, TaskSpec, load_scenario
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Cell:
         contender: Contender.
         seed: Episode seed.
         training: Name of the training that makes the checkpoint; None if none is needed.
+        tuning: Name of the tuning that chooses the contender's constants; None if they are given.
     """
 
     scenario: Scenario
@@ -33,6 +35,7 @@ class Cell:
     contender: Contender
     seed: int
     training: str | None = None
+    tuning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Plan:
         cells: Episodes in the order of the suite.
         milestones: Trainings whose checkpoints are compared with heuristics on the validation split.
         matrix: Generalisation matrix; None if the suite has no ``[matrix]``.
+        tunings: Choices of constants by name.
     """
 
     suite: Suite
@@ -69,6 +73,7 @@ class Plan:
     cells: list[Cell] = field(default_factory=list)
     milestones: list[Milestones] = field(default_factory=list)
     matrix: Matrix | None = None
+    tunings: dict[str, Tuning] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
         """Return the data that the report needs, as JSON data."""
@@ -121,7 +126,9 @@ def make_plan(
         contenders = _contenders(task, scenario, extras, plugins)
         seeds = _seeds(scenario, task.split, task.seed_values, extras.n_seeds)
         trained_on = load_scenario(task.trained_on) if task.trained_on else scenario
-        _add(plan, scenario, task.split, contenders, seeds, trained_on)
+        tunings = _tunings(task, scenario, contenders, folder)
+        plan.tunings.update({tuning.name: tuning for tuning in tunings.values()})
+        _add(plan, scenario, task.split, contenders, seeds, trained_on, tunings)
     if suite.matrix is not None:
         _add_matrix(plan, suite.matrix, worlds, extras, plugins)
     first = suite.tasks[0]
@@ -192,6 +199,18 @@ def _contenders(
     return [replace(contender, trusted=extras.trust) for contender in (*named, *added)]
 
 
+def _tunings(
+    task: TaskSpec, scenario: Scenario, contenders: Sequence[Contender], folder: Path
+) -> dict[str, Tuning]:
+    """Return the tuning of every contender with a grid, by the contender's name."""
+    playing = {contender.name: contender for contender in contenders}
+    return {
+        item.name: Tuning.from_spec(task.tuning, item, playing[item.name], scenario, folder)
+        for item in task.contenders
+        if isinstance(item, ContenderSpec) and item.grid and task.tuning is not None
+    }
+
+
 def _seeds(scenario: Scenario, split: str, seeds: Sequence[int], count: int | None) -> Sequence[int]:
     if count is not None:
         seeds = range(seeds[0], seeds[0] + count)
@@ -211,6 +230,7 @@ def _add(
     contenders: Sequence[Contender],
     seeds: Sequence[int],
     trained_on: Scenario,
+    tunings: Mapping[str, Tuning] | None = None,
 ) -> None:
     names = [contender.name for contender in contenders]
     for name in names:
@@ -223,8 +243,9 @@ def _add(
     for contender in contenders:
         trainings = _trainings_of(plan, trained_on, contender)
         ready = contender if trainings else contender.with_shipped(trained_on.name)
+        tuning = (tunings or {}).get(contender.name)
         plan.cells.extend(
-            Cell(scenario, split, ready, seed, training)
+            Cell(scenario, split, ready, seed, training, tuning.name if tuning else None)
             for training in _or_checkpoint(plan, trained_on, ready, trainings)
             for seed in seeds
         )

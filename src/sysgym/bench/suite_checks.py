@@ -40,7 +40,7 @@ def _contender_problems(
                 if isinstance(item, str):
                     parse_contender(item, plugins, scenario.family, scenario.env_id)
                 else:
-                    contender_from(
+                    contender = contender_from(
                         item.name,
                         item.transport,
                         item.agent,
@@ -49,6 +49,12 @@ def _contender_problems(
                         item.parameters,
                         scenario.env_id,
                     )
+                    if item.grid and contender.learned:
+                        yield Problem(
+                            f"{key}.grid",
+                            ", ".join(item.grid),
+                            f"none: {item.agent} is learned and chooses its constants in training",
+                        )
             except UnknownName as error:
                 yield Problem(key, error.name, f"a known {error.kind}", _did_you_mean(error.suggestions))
             except SysgymError as error:
@@ -68,6 +74,11 @@ def _metric_problems(suite: Suite, scenarios: Sequence[Scenario]) -> Iterator[Pr
         }
     )
     asked = [(f"metrics[{index}].name", metric.name) for index, metric in enumerate(suite.metrics)]
+    asked += [
+        (f"tasks[{index}].tuning.score", task.tuning.score)
+        for index, task in enumerate(suite.tasks)
+        if task.tuning is not None and task.tuning.score != RETURN
+    ]
     if suite.matrix is not None and suite.matrix.score != RETURN:
         asked.append(("matrix.score", suite.matrix.score))
     for key, name in asked:

@@ -15,6 +15,7 @@ from sysgym.bench.results.rows import Row
 from sysgym.bench.run.pool import Failed
 from sysgym.bench.run.runner import Observer
 from sysgym.bench.run.training import Trained, Training
+from sysgym.bench.run.tuning import Tuned, Tuning
 from sysgym.studies.determinism import study as determinism
 from sysgym.studies.determinism.training import Run, RunResult
 
@@ -94,6 +95,10 @@ class BenchProgress(Observer):
         self._steps.pop(training.name, None)
         self._progress.remove_task(self._trainings.pop(training.name))
         self._console.print(f"{training.name}: trained in {result.wall_s:.0f} s")
+
+    def tuned(self, tuning: Tuning, result: Tuned) -> None:
+        """Print the constants that were chosen."""
+        self._console.print(escape(f"{tuning.name}: {tuning.words(result)}"))
 
     def failed(self, failure: Failed) -> None:
         """Print the failure in one line; its traceback is in the log file."""

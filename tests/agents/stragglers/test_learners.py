@@ -102,6 +102,27 @@ def test_detectors_take_few_tasks_and_dependent_counters(detector: str, n_finish
     assert flags.any()
 
 
+@pytest.mark.parametrize(
+    ("name", "parameter", "fewer", "more"),
+    [
+        ("gbtr", "share", 1.0, 0.5),
+        ("nurd_nc", "share", 20.0, 1.0),
+        ("pu_en", "limit", 0.1, 0.9),
+        ("pu_bagging", "limit", -0.9, 0.5),
+    ],
+)
+def test_a_constant_decides_how_much_is_flagged(
+    name: str, parameter: str, fewer: float, more: float, contended_job: Job, stage: Any
+) -> None:
+    counts = []
+    for value in (fewer, more):
+        constants: dict[str, Any] = {parameter: value}
+        env, agent = stage(contended_job), make_agent(name, **constants)
+        _, info = play_episode(env, agent, seed=0)
+        counts.append(info["episode_metrics"]["tpr"] + info["episode_metrics"]["fpr"])
+    assert counts[0] < counts[1]
+
+
 def test_an_unknown_detector_has_advice() -> None:
     with pytest.raises(UnknownName, match='did you mean "ABOD"'):
         PyodAgent("ABODE")

@@ -100,3 +100,7 @@ def test_what_fits() -> None:
     assert shown.fits
     assert not shown.is_held
     assert Row("a", 7.0, None).fits
+    said = [
+        row.verdict for row in (Row("a", -0.549, held), Row("a", -0.551, held), shown, Row("a", 7.0, None))
+    ]
+    assert said == ["fits", "off", "not claimed", "not claimed"]

@@ -82,6 +82,9 @@ class ReportTable:
 
 NOTHING = Cell("–", kind="soft")
 
+FITTED = "fitted to the train split"
+"""Note on a contender that learns from other episodes without a checkpoint."""
+
 
 def summary_table(benchmark: BenchmarkResult) -> ReportTable | None:
     """Return the best, tied and worse contenders in every scenario's headline; None without competitors."""
@@ -223,8 +226,9 @@ def survey_table(page: Page) -> ReportTable:
 
 def _name(player: Player) -> Cell:
     what = "learned" if player.learned else REFERENCE if player.privileged else ""
+    what = what or (FITTED if player.fitted else "")
     parts = player.parts if player.parts != player.name else ""
-    notes = tuple(word for word in (parts, what) if word)
+    notes = tuple(word for word in (parts, player.constants, what) if word)
     return Cell(player.name, notes, key=player.name)
 
 

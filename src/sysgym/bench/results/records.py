@@ -149,6 +149,14 @@ class ValidationFields(_Known):
     checkpoints: list[Annotated[tuple[Count, float], FromList]]
 
 
+class TunedFields(_Known):
+    """File of a tuning: the mean score of every point of a grid."""
+
+    identity: dict[str, Any]
+    constants: list[Name]
+    scores: list[float]
+
+
 def read_record(model: type[ModelT], path: Path) -> Any:
     """Return the content of a JSON file, unconverted.
 

@@ -26,6 +26,7 @@ from sysgym.bench.run.executors import Executor, LocalExecutor
 from sysgym.bench.run.milestones import Milestones
 from sysgym.bench.run.pool import Done, Failed, Job, Progress
 from sysgym.bench.run.training import Trained, Training
+from sysgym.bench.run.tuning import Tuned, Tuning
 from sysgym.errors import StorageError, SysgymError
 from sysgym.scenarios.files import own_file, storing, write_atomically
 
@@ -50,6 +51,9 @@ class Observer:
     def trained(self, training: Training, result: Trained) -> None:
         """Called after a training."""
 
+    def tuned(self, tuning: Tuning, result: Tuned) -> None:
+        """Called after the choice of a contender's constants."""
+
     def failed(self, failure: Failed) -> None:
         """Called after a failed job; other jobs continue."""
 
@@ -63,7 +67,7 @@ class Outcome:
         n_kept: Number of rows from earlier runs.
         n_played: Number of episodes in this run.
         failures: Failed jobs.
-        skipped: Episodes that were skipped because their training failed.
+        skipped: Episodes that were skipped because their training or tuning failed.
         wall_s: Wall time, s.
     """
 
@@ -81,7 +85,7 @@ class Outcome:
 
 
 class _Agenda:
-    """Queue of jobs: trainings first; other workers get episodes that wait for no training."""
+    """Queue of jobs: trainings and tunings first; other workers get episodes that wait for none of them."""
 
     def __init__(self, plan: Plan, folder: Path, energy: EnergySettings) -> None:
         self._folder, self._energy = folder, energy
@@ -95,10 +99,18 @@ class _Agenda:
         self._milestones = {one.training.name: one for one in plan.milestones}
         self.waiting: dict[str, list[Cell]] = {}
         finished = {name: training.finished() for name, training in plan.trainings.items()}
+        chosen = {name: tuning.finished() for name, tuning in plan.tunings.items()}
+        self.tunings = deque(tuning for name, tuning in plan.tunings.items() if chosen[name] is None)
         for cell in plan.cells:
             trained = finished[cell.training] if cell.training is not None else None
             if cell.training is not None and trained is None:
                 self.waiting.setdefault(cell.training, []).append(cell)
+            elif cell.tuning is not None:
+                tuned = chosen[cell.tuning]
+                if tuned is None:
+                    self.waiting.setdefault(cell.tuning, []).append(cell)
+                else:
+                    self.episodes.append(self._tuned_job(cell, plan.tunings[cell.tuning], tuned))
             else:
                 self.episodes.append(self._job(cell, trained))
         self.trainings.extend(
@@ -126,6 +138,9 @@ class _Agenda:
             keep_queue=cell.seed == self._first_seeds[scenario.name, cell.split],
         )
 
+    def _tuned_job(self, cell: Cell, tuning: Tuning, tuned: Tuned) -> EpisodeJob:
+        return self._job(replace(cell, contender=tuning.chosen(tuned)), None)
+
     def _add_milestones(self, name: str, trained: Trained) -> None:
         milestones = self._milestones.get(name)
         if milestones is not None and milestones.missing(trained):
@@ -135,18 +150,24 @@ class _Agenda:
         self._add_milestones(training.name, trained)
         self.episodes.extend(self._job(cell, trained) for cell in self.waiting.pop(training.name, []))
 
-    def drop(self, training: Training) -> list[str]:
-        cells = self.waiting.pop(training.name, [])
+    def release_tuned(self, tuning: Tuning, tuned: Tuned) -> None:
+        cells = self.waiting.pop(tuning.name, [])
+        self.episodes.extend(self._tuned_job(cell, tuning, tuned) for cell in cells)
+
+    def drop(self, job: Training | Tuning) -> list[str]:
+        cells = self.waiting.pop(job.name, [])
         return [f"{cell.scenario.name} / {cell.contender.name} / seed {cell.seed}" for cell in cells]
 
     @property
     def has_jobs(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.trainings or self.episodes or self.milestones)
+        return bool(self.trainings or self.tunings or self.episodes or self.milestones)
 
     def next_job(self) -> Job | None:
         if self.trainings:
             return self.trainings.popleft()
+        if self.tunings:
+            return self.tunings.popleft()
         if self.episodes:
             return self.episodes.popleft()
         return self.milestones.popleft() if self.milestones else None
@@ -164,7 +185,7 @@ def run_plan(
     energy: EnergySettings | None = None,
     episode_limit_s: float | None = None,
 ) -> Outcome:
-    """Run the missing trainings and episodes of a plan.
+    """Run the missing trainings, tunings and episodes of a plan.
 
     Args:
         plan: The plan.
@@ -283,6 +304,9 @@ def _handle(
     elif isinstance(job, Training):
         agenda.release(job, event.result)
         observer.trained(job, event.result)
+    elif isinstance(job, Tuning):
+        agenda.release_tuned(job, event.result)
+        observer.tuned(job, event.result)
     else:
         try:
             results.append(event.result)
@@ -299,7 +323,7 @@ def _record_failure(
     failure: Failed, agenda: _Agenda, outcome: Outcome, observer: Observer, folder: Path
 ) -> None:
     outcome.failures.append(failure)
-    if isinstance(failure.job, Training):
+    if isinstance(failure.job, Training | Tuning):
         outcome.skipped += agenda.drop(failure.job)
     path = folder / ERRORS
     with storing(path), open(path, "a", encoding="utf-8", opener=own_file) as log:

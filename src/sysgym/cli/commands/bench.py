@@ -182,7 +182,7 @@ def _options_of(texts: Sequence[str]) -> dict[str, int | str]:
 
 
 def _say_how_long(plan: Plan, n_workers: int) -> None:
-    """Print the estimated duration of a plan's trainings and episodes, including finished ones."""
+    """Print the estimated duration of a plan's trainings, tunings and episodes, including finished ones."""
     from sysgym.cli.estimates import say_how_long
     from sysgym.scenarios import load_scenario
 
@@ -190,6 +190,9 @@ def _say_how_long(plan: Plan, n_workers: int) -> None:
     for cell in plan.cells:
         scenario, count = counts.get(cell.scenario.sha256(), (cell.scenario, 0.0))
         counts[cell.scenario.sha256()] = (scenario, count + 1)
+    for tuning in plan.tunings.values():
+        scenario, count = counts[tuning.scenario_sha256]
+        counts[tuning.scenario_sha256] = (scenario, count + len(tuning.points) * len(tuning.seeds))
     trainings = [(load_scenario(spec.scenario), float(spec.total_steps)) for spec in plan.suite.training]
     say_how_long(counts.values(), n_workers, steps=trainings)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich.text import Text
 
 from sysgym.cli.terminal import console, table
 
-HEADINGS = ("figure", ">generated", ">reference", "", ">tolerance", "source")
+HEADINGS = ("figure", ">generated", ">reference", "verdict", ">tolerance", "source")
+STYLES = {"fits": "green", "off": "bold red", "not claimed": "dim"}
+"""Style of each verdict."""
 WIDTH_WITH_SOURCES = 110
 """Least width of a terminal, in columns, for the column of sources."""
 
@@ -25,7 +29,7 @@ def print_calibration(scenario: str, n_jobs: int, overrides: list[str]) -> bool:
     Raises:
         SysgymError: The scenario cannot be read, or its jobs come from a trace.
     """
-    from sysgym.emulator.cluster.calibration import calibrate
+    from sysgym.emulator.cluster.calibration import FITS, NOT_CLAIMED, OFF, calibrate
     from sysgym.errors import ScenarioError
     from sysgym.scenarios import StragglerScenario, load_scenario, parse_overrides
 
@@ -41,13 +45,12 @@ def print_calibration(scenario: str, n_jobs: int, overrides: list[str]) -> bool:
     for row in rows:
         held = row.reference
         within = "" if held is None or held.within is None else f"{100 * held.within:g} %"
-        verdict = Text("fits" if row.fits else "off", style="green" if row.fits else "bold red")
         cells.append(
             (
                 row.figure,
                 f"{row.generated:.3g}",
                 f"{held.value:.3g}" if held else "",
-                verdict if row.is_held else "",
+                Text(row.verdict, style=STYLES[row.verdict]),
                 within,
                 held.source if held else "",
             )
@@ -57,4 +60,10 @@ def print_calibration(scenario: str, n_jobs: int, overrides: list[str]) -> bool:
     shown = len(HEADINGS) if out.width >= WIDTH_WITH_SOURCES else len(HEADINGS) - 2
     title = f"{loaded.name}: {n_jobs} jobs"
     out.print(table(*HEADINGS[:shown], title=title, rows=[cell[:shown] for cell in cells]))
+    counts = Counter(row.verdict for row in rows)
+    out.print(
+        f"{counts[FITS]} figures fit, {counts[OFF]} are off, {counts[NOT_CLAIMED]} are not claimed: "
+        "they have no reference, or one that the jobs are not fitted to",
+        style="dim",
+    )
     return all(row.fits for row in rows)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sysgym.agents import AgentInfo
     from sysgym.agents.learned.shipped import Shipped
-    from sysgym.scenarios import Scenario, Suite
+    from sysgym.scenarios import Scenario, Suite, TaskSpec
     from sysgym.scenarios.schema.common import Range
 
 _WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
@@ -278,7 +278,11 @@ def _suite(suite: Suite) -> None:
     out = page()
     _heading(f"{suite.name}: {suite.title}", suite.description)
     tasks = [
-        (task.scenario, f"{task.split}, {len(task.seed_values)} seeds", ", ".join(task.contender_names))
+        (
+            task.scenario,
+            f"{task.split}, {len(task.seed_values)} seeds" + _tuning(task),
+            ", ".join(task.contender_names),
+        )
         for task in suite.tasks
     ]
     out.print(table("scenario", "episodes", "contenders", title="Tasks", rows=tasks))
@@ -297,6 +301,12 @@ def _suite(suite: Suite) -> None:
         out.print("Metrics: those of each scenario's family")
     out.print()
     out.print(f"sysgym bench {suite.name}", style="dim", markup=False)
+
+
+def _tuning(task: TaskSpec) -> str:
+    if task.tuning is None:
+        return ""
+    return f"; constants by {task.tuning.score} on {task.tuning.episodes} of {task.tuning.split}"
 
 
 def _transport(transport: Any) -> None:

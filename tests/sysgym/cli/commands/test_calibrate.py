@@ -26,6 +26,10 @@ def test_it_prints_figures_references_and_sources(capsys: pytest.CaptureFixture[
     assert out.startswith("google-2011: 5 jobs")
     line = next(line for line in out.splitlines() if line.startswith("slowest / median, mean over jobs"))
     assert re.search(r"\s8\s+(fits|off)\s+15 %\s+Dolly, NSDI 2013", line)
+    figures = [line for line in out.splitlines() if re.search(r"\d", line) and " / median" in line]
+    assert figures
+    assert all(re.search(r"\s(fits|off|not claimed)(\s|$)", line) for line in figures)
+    assert re.search(r"\d+ figures fit, \d+ are off, \d+ are not claimed", out)
 
 
 def test_a_narrow_terminal_still_shows_what_fits(

@@ -13,6 +13,8 @@ import numpy as np
 from sysgym.bench import statistics
 from sysgym.bench.matrix import Matrix
 from sysgym.bench.report.data.doubts import warnings_of
+from sysgym.bench.report.data.players import Player as Player
+from sysgym.bench.report.data.players import players_of
 from sysgym.bench.report.data.record import matrix_of, metrics_of, read_record
 from sysgym.bench.report.texts import printable, shown_name, slug
 from sysgym.bench.results.records import SittingFields
@@ -32,16 +34,6 @@ ALL_IN_COLOUR = 8
 
 N_BEST = 3
 """Number of best contenders shown in colour if there are more."""
-
-
-@dataclass(frozen=True)
-class Player:
-    """Contender in a report."""
-
-    name: str
-    parts: str
-    learned: bool
-    privileged: bool
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,8 @@ class ScenarioResult:
         self.name, self.split, self.evaluation = rows[0].scenario, rows[0].split, evaluation
         self.title, self.description = title, description
         present = {row.contender.name for row in rows}
-        self.players = [player for player in players if player.name in present]
+        own = {player.name: player for player in players_of(rows, ())}
+        self.players = [own[player.name] for player in players if player.name in present]
         first = evaluation.leading
         self.metrics = sorted(
             _distinct(rows, metrics),
@@ -351,7 +344,7 @@ def read_benchmark(folder: Path, reference: str | None = None) -> BenchmarkResul
     rows = [_shown(row) for row in read_rows(folder)]
     record = read_record(folder)
     suite = record.suite
-    players = _players(rows, suite.contenders)
+    players = players_of(rows, suite.contenders)
     names = [player.name for player in players]
     if reference is not None and reference not in names:
         raise UnknownName("contender", reference, names)
@@ -412,18 +405,3 @@ def _shown(row: Row) -> Row:
     if names == (row.scenario, row.split, who.name):
         return row
     return replace(row, scenario=names[0], split=names[1], contender=replace(who, name=names[2]))
-
-
-def _players(rows: Sequence[Row], order: Sequence[str]) -> list[Player]:
-    found = {
-        row.contender.name: Player(
-            row.contender.name,
-            shown_name(row.contender.parts),
-            row.contender.learned,
-            row.contender.privileged,
-        )
-        for row in rows
-    }
-    ranks = {name: rank for rank, name in enumerate(order)}
-    # Privileged references are at the end of every table.
-    return sorted(found.values(), key=lambda player: (player.privileged, ranks.get(player.name, len(ranks))))

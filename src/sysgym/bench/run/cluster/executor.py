@@ -17,6 +17,7 @@ from sysgym.bench.run.cluster.tasks import ClusterEnded, EpisodeTimeout, Task, r
 from sysgym.bench.run.episodes import EpisodeJob
 from sysgym.bench.run.pool import Done, Event, Failed, Job, Progress, TimedOut
 from sysgym.bench.run.training import Training
+from sysgym.bench.run.tuning import Tuning
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import read_json
 
@@ -165,6 +166,8 @@ def _result_of(job: Job, row: Row | None) -> Any:
     """Return the result of a job of a shard, or an error if it is not there."""
     if isinstance(job, Training):
         return job.finished() or SysgymError(f"{job.label}: there is no checkpoint; its folder was changed")
+    if isinstance(job, Tuning):
+        return job.finished() or SysgymError(f"{job.label}: there is no result; its file was changed")
     if isinstance(job, EpisodeJob):
         if row is None or row.cell != job.cell:
             return SysgymError(f"{job.label}: its row is not in the shard; run the same command again")
