@@ -51,8 +51,8 @@ def ring_wait_s(
     total, best_start, worst_start = 0.0, 0.0, 0.0
     # Greatest sum of consecutive hops, and least sum of at least as many as there are phases.
     best, worst = 0.0, np.inf
-    inner = 0.0
-    n_levels = 0
+    # As worst_start, with at least one hop.
+    worst_some = np.inf
     outermost = low
     while factor[outermost] == 1:
         outermost += 1
@@ -73,18 +73,16 @@ def ring_wait_s(
             further = min(low_across + period, low_across + most_more * period)
         else:
             further = np.inf
-        if n_levels == 0:
-            inner = gain
         if phases == 2 and worst_start == 0.0:
-            # One hop is too few, unless a neighbour inside comes with it.
-            low_across = low_across + inner if n_levels else np.inf
+            # One hop is too few, unless some of its neighbours inside come with it.
+            low_across += worst_some
         low_across = min(low_across, further)
         best, worst = max(best, across), min(worst, low_across)
         best_start = max(best_start, (siblings - 1) * period + best_start)
+        worst_some = min(worst_some, min(period, (siblings - 1) * period) + worst_start)
         worst_start = min(worst_start, (siblings - 1) * period + worst_start)
         turn = siblings * period
         total = turn - gain
-        n_levels += 1
     return phases * turn - worst if turn > 0.0 else best
 
 
