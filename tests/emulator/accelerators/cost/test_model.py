@@ -159,7 +159,7 @@ def test_statements_over_36_cases() -> None:
     gains = [one / other for one, other in zip(flat, best, strict=True) if one / other > 1.02]
     assert len(gains) == 18
     assert np.mean(gains) == pytest.approx(1.557, abs=0.0006)
-    assert max(gains) == pytest.approx(1.821, abs=0.0006)
+    assert max(gains) == pytest.approx(1.818, abs=0.0006)
     over = [one / other for one, other in zip(best, bound, strict=True)]
     assert min(over) >= 1.0
     assert min(over) == pytest.approx(1.000, abs=0.0006)
@@ -268,30 +268,7 @@ def test_the_order_of_axes_does_not_matter_in_switches(case: Case, data: st.Data
         model.all_reduce_time_s(placed, Reduction(axes, 1e9))
         for placed, axes in ((case.matrix, case.reduce_axes), (matrix, reduce_axes))
     ]
-    if program == "all:AR":
-        # Between its halves a ring of unlike hops waits for the last member.
-        assert times_s[0] <= times_s[1] * ROUNDING
-        case = case._replace(hierarchy=alike(case.hierarchy))
-        model = CostModel(case.hierarchy)
-        times_s = [
-            model.program_time_s(case.matrix, reduction, parse_program(text, 2)) for text in (program, split)
-        ]
     assert times_s[0] == pytest.approx(times_s[1])
-
-
-def alike(hierarchy: Hierarchy) -> Hierarchy:
-    """Return the hierarchy with the same latency, and a switch of its own rate for a device, on all levels."""
-    first = hierarchy.levels[0]
-    levels = tuple(
-        dataclasses.replace(
-            level,
-            latency_s=first.latency_s,
-            bandwidth_bytes_per_s=1e9 * hierarchy.devices_inside(index) / level.uplinks,
-            network="switch",
-        )
-        for index, level in enumerate(hierarchy.levels)
-    )
-    return dataclasses.replace(hierarchy, levels=levels)
 
 
 @settings(max_examples=100, deadline=None)
@@ -395,7 +372,7 @@ def test_sizes_of_nothing_and_of_a_terabyte() -> None:
     assert format_program(program, 2) == "inside:AR across:AR"
     # A thousand times the bytes, the same latencies.
     large = model.all_reduce_time_s(matrix, Reduction((0,), 1e12))
-    assert large == pytest.approx(1000 * (0.2315227619 - 62 * 14e-6) + 62 * 14e-6)
+    assert large == pytest.approx(1000 * (0.2306687619 - 14e-6) + 14e-6)
 
 
 def test_a_group_of_one_device_takes_no_time() -> None:
