@@ -5,11 +5,11 @@
 Prints two Markdown tables of the ratio of both times, least and greatest, by algorithm and by size of the
 vector:
 
-1. The presets with two and four nodes (GB200: two racks): all placements of one, two or
-   three axes of which one reduction spans both levels.
+1. The presets with two and four nodes (GB200: two racks), under all placements of one or two axes of which
+   the reduced one spans both levels.
 2. Systems of 16 devices with two or three levels, by whether levels inside are slower than those outside.
-   Bandwidths of a device and latencies differ by up to 10 from level to level, in both directions; the outermost
-   level has 10 GB/s for a device and 10 us.
+   Bandwidths of a device and latencies differ by up to 10 from level to level, in both directions; the
+   outermost level has 10 GB/s for a device and 10 us.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 python scripts/collectives_at_scale.py
 python scripts/collectives_at_scale.py torus-8x16 --agent tacos:runs=1 --agent ring --operation all_reduce
 
-Seconds are processor time of this machine with compiled code, without the bound. An agent that needs more than
-``--limit-s`` for a system is ended, and its cell says so.
+Seconds are processor time of this machine with compiled code, without the bound. An agent that needs more
+than ``--limit-s`` of wall time for a system is ended, and its cell says so.
 """
 
 from __future__ import annotations

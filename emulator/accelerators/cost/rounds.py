@@ -2,10 +2,10 @@
 
 Rounds are no barriers. A member begins to send in round t + 1 when it has sent in round t and has received
 what its predecessor sent in round t, so a hop's latency is waited for only by what has to pass it. With times
-s(p) of a piece on the links of hop p and latencies a(p), the end is the longest path of 2 (n - 1) steps for an
-all-reduce and n - 1 for its halves, each of which either stays at a hop for s(p), or goes on to the next one
-for s(p) + a(p). NVIDIA's NCCL counts likewise: each of its steps has the latency of the hop that it crosses
-(src/graph/tuning.cc).
+s(p) of a piece on the links of hop p and latencies a(p), the end is the longest path of 2 (n - 1) steps for
+an all-reduce and n - 1 for its halves, each of which either stays at a hop for s(p), or goes on to the next
+one for s(p) + a(p). NVIDIA's NCCL counts likewise: each of its steps has the latency of the hop that it
+crosses (src/graph/tuning.cc).
 
 Relative to a path that stays at the slowest links, whose pieces take s, going on from hop p gains
 ``g(p) = s(p) + a(p) - s``. Three cases follow. If the vector is short, the gains of one turn around the ring
@@ -69,10 +69,9 @@ def ring_wait_s(
         low_across = gain + 2.0 * worst_start
         if not closed:
             across = max(across, across + most_more * period)
+        further = np.inf
         if most_more > 0:
-            further = min(low_across + period, low_across + most_more * period)
-        else:
-            further = np.inf
+            further = low_across + min(period, most_more * period)
         if phases == 2 and worst_start == 0.0:
             # One hop is too few, unless some of its neighbours inside come with it.
             low_across += worst_some

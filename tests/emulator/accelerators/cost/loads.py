@@ -67,9 +67,7 @@ class Step:
         """Return the latencies along a chain, in the longer direction, or up and down a tree."""
         if self.tree:
             levels = range(self.hierarchy.n_levels)
-            siblings = [
-                len({self.position(device, level) for device in self.groups[0]}) for level in levels
-            ]
+            siblings = [len({self.position(device, level) for device in self.groups[0]}) for level in levels]
             return sum(
                 2 * math.ceil(math.log2(siblings[level])) * self.hierarchy.levels[level].latency_s
                 for level in levels

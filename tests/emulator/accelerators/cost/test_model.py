@@ -37,8 +37,8 @@ from .systems import Case, cases
 RS_AR_AG = "inside:RS across:AR inside:AG"
 ROUNDING = 1 + 1e-9
 
-# Flows print the same (flows.collective.program_time_s), to the digit. An earlier form took the network's latency
-# for each of the 62 rounds of the first row: 231.52.
+# Flows print the same (flows.collective.program_time_s), to the digit. An earlier form took the network's
+# latency for each of the 62 rounds of the first row: 231.52.
 COSTS_MS = [
     (2, (2, 16), 230.67, 127.14, RS_AR_AG),
     (2, (2, 8), 446.44, 245.61, RS_AR_AG),
@@ -120,7 +120,7 @@ def test_an_all_reduce_ties_with_a_reduce_scatter_and_an_all_gather(
 
 
 def alike(hierarchy: Hierarchy) -> Hierarchy:
-    """Return the hierarchy with the same latency, and a switch of its own rate for a device, on all levels."""
+    """Return the hierarchy with switches of the same latency and the same rate for a device."""
     first = hierarchy.levels[0]
     levels = tuple(
         dataclasses.replace(
