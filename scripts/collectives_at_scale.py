@@ -4,7 +4,7 @@ python scripts/collectives_at_scale.py
 python scripts/collectives_at_scale.py torus-8x16 --agent tacos:runs=1 --agent ring --operation all_reduce
 
 Seconds are processor time of this machine with compiled code, without the bound. An agent that needs more
-than ``--limit-s`` of wall time for a system is ended, and its cell says so.
+than ``--limit-s`` of it for a system is ended, and its cell says so.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
+import resource
+import signal
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -44,7 +46,7 @@ def main() -> None:
     parser.add_argument("--agent", action="append", help="agent, or agent:runs=NUMBER; repeatable")
     parser.add_argument("--operation", default="all_gather", choices=[kind.value for kind in Kind])
     parser.add_argument("--size-bytes", type=float, default=64e6)
-    parser.add_argument("--limit-s", type=float, default=120.0, help="limit of a cell, seconds")
+    parser.add_argument("--limit-s", type=int, default=120, help="limit of a cell, seconds of processor time")
     given = parser.parse_args()
     agents = given.agent or AGENTS
     warm = task_of("ring-4", given.operation, given.size_bytes)
@@ -65,25 +67,28 @@ def main() -> None:
     print(markdown_table(["system", "devices", "bound", *agents], rows))
 
 
-def cell(agent: str, task: SynthesisTask, bound_s: float, limit_s: float) -> str:
+def cell(agent: str, task: SynthesisTask, bound_s: float, limit_s: int) -> str:
     """Return regret and seconds of an agent, in a process that is ended at the limit."""
     here, there = multiprocessing.get_context("fork").Pipe(duplex=False)
     worker = multiprocessing.get_context("fork").Process(
-        target=synthesize, args=(agent, task, bound_s, there)
+        target=synthesize, args=(agent, task, bound_s, limit_s, there)
     )
     worker.start()
     there.close()
-    # The connection also becomes ready, without a text, if the process has failed.
-    in_time = here.poll(limit_s)
     try:
-        return str(here.recv()) if in_time else f"more than {limit_s:g} s"
+        return str(here.recv())
+    except EOFError:
+        worker.join()
+        if worker.exitcode != -signal.SIGXCPU:
+            raise RuntimeError(f"{agent}: see the error above") from None
+        return f"more than {limit_s} s"
     finally:
-        worker.kill()
         worker.join()
 
 
-def synthesize(agent: str, task: SynthesisTask, bound_s: float, there: Connection) -> None:
-    """Synthesise, check, and send regret and seconds as text."""
+def synthesize(agent: str, task: SynthesisTask, bound_s: float, limit_s: int, there: Connection) -> None:
+    """Synthesise, check, and send regret and seconds as text; the system ends the process at the limit."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 1))
     began_s = time.process_time()
     try:
         schedule = synthesizer(agent).synthesize(task)
