@@ -35,9 +35,6 @@ from sysgym.scenarios.schema.placement import (
     System,
 )
 
-OWN_SOURCES = ("levels", "astra-sim", "taccl")
-"""Sources of systems that users describe themselves."""
-
 _MOST_ATTEMPTS = 64
 _LEVEL_NAMES = ("gpu", "node", "rack", "pod")
 """Names of the levels of a drawn system, innermost first."""
@@ -62,8 +59,7 @@ def draw_problem(scenario: PlacementScenario, split: str, episode_seed: int) -> 
     drawn = scenario.draw(split, episode_seed)
     for attempt in range(_MOST_ATTEMPTS if drawn.system.is_drawn else 1):
         hierarchy = draw_hierarchy(drawn.system, episode_seed, attempt)
-        if drawn.system.source in OWN_SOURCES:
-            warn_outside(hierarchy, drawn.problem.algorithm)
+        warn_outside(hierarchy, drawn.problem.algorithm)
         problem = _draw_on(hierarchy, drawn.problem, episode_seed, attempt, choice=True)
         if has_choice(hierarchy.cardinalities, problem.axes):
             break
@@ -105,8 +101,7 @@ def draw_program_task(
     drawn = scenario.draw(split, episode_seed)
     for attempt in range(_MOST_ATTEMPTS):
         hierarchy = draw_hierarchy(drawn.system, episode_seed, attempt)
-        if drawn.system.source in OWN_SOURCES:
-            warn_outside(hierarchy, drawn.problem.algorithm)
+        warn_outside(hierarchy, drawn.problem.algorithm)
         whole = _draw_on(hierarchy, drawn.problem, episode_seed, attempt, choice=False)
         problem = PlacementProblem(hierarchy, whole.axes, whole.reductions[:1])
         matrix = _placement(problem, drawn.problem, _generator("placement", episode_seed, attempt))

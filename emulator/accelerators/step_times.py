@@ -1,6 +1,7 @@
 """Parts of the cost model: times of steps on the links of each level, and of their latencies.
 
-A step of a ring, tree or chain takes as long as the fullest link of any level, plus its latencies. A level's
+A step of a ring, tree or chain takes as long as the fullest link of any level, and longer by the latencies
+that it waits for meanwhile (:mod:`~sysgym.emulator.accelerators.cost.rounds`). A level's
 links or a collective that are slower than the data sheets say are so in all operations alike. The times of
 the steps on the links of each level are therefore sufficient to describe an operation.
 """
@@ -41,7 +42,7 @@ class StepTimes:
         link_s: Nominal time of each step on the fullest link of each level, [K, n_steps, n_levels]; zeros
             where an operation has fewer steps than others.
         collective: Index of each step's collective, [K, n_steps].
-        latency_s: Latency of all steps together, [K].
+        latency_s: Time of all steps together beyond their fullest links, by the data sheets, [K].
     """
 
     link_s: FloatArray
@@ -94,7 +95,7 @@ class StepTimes:
 
 
 class LevelModels:
-    """Cost models in which only one level's links take time, and one with latencies only.
+    """Cost models in which only one level's links take time, and the model of the whole.
 
     Args:
         hierarchy: The system by its data sheets.
@@ -113,12 +114,12 @@ class LevelModels:
                 f"<{hierarchy.name}>", "problem.algorithm", algorithm, expected, advice=advice
             )
         self._links = [CostModel(_only(hierarchy, level), algorithm) for level in range(hierarchy.n_levels)]
-        self._latency = CostModel(_only(hierarchy, None), algorithm)
+        self._whole = CostModel(hierarchy, algorithm)
 
     def edge_times_s(
         self, matrix: Matrix, reduction: Reduction, space: ProgramSpace
     ) -> tuple[FloatArray, FloatArray]:
-        """Return times of a program space's edges: on links [n_edges, n_levels], of latencies [n_edges].
+        """Return times of a program space's edges: on links [n_edges, n_levels], and beyond them [n_edges].
 
         Args:
             matrix: The placement.
@@ -126,19 +127,17 @@ class LevelModels:
             space: Program space with as many levels as the reduction spans.
         """
         links_s = [model.edge_times_s(matrix, reduction, space) for model in self._links]
-        return _without_rest(np.stack(links_s, axis=1)), self._latency.edge_times_s(matrix, reduction, space)
+        return _parts(np.stack(links_s, axis=1), self._whole.edge_times_s(matrix, reduction, space))
 
     def all_reduce_times_s(self, matrix: Matrix, reduction: Reduction) -> tuple[FloatArray, FloatArray]:
-        """Return times of a single all-reduce: on links [1, n_levels], of latencies [1].
+        """Return times of a single all-reduce: on links [1, n_levels], and beyond them [1].
 
         Args:
             matrix: The placement.
             reduction: Axes and size.
         """
         links_s = [[model.all_reduce_time_s(matrix, reduction) for model in self._links]]
-        return _without_rest(np.array(links_s)), np.array(
-            [self._latency.all_reduce_time_s(matrix, reduction)]
-        )
+        return _parts(np.array(links_s), np.array([self._whole.all_reduce_time_s(matrix, reduction)]))
 
 
 def link_times_s(
@@ -164,18 +163,23 @@ def link_times_s(
     return _without_rest(np.array(rows))
 
 
+def _parts(links_s: FloatArray, whole_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    links_s = _without_rest(links_s)
+    return links_s, np.maximum(whole_s - links_s.max(axis=1, initial=0.0), 0.0)
+
+
 def _without_rest(times_s: FloatArray) -> FloatArray:
     """Return times without those of unused links, which are bytes over the largest bandwidth."""
     return np.where(times_s < _NO_TIME_S, 0.0, times_s)
 
 
-def _only(hierarchy: Hierarchy, kept: int | None) -> Hierarchy:
-    """Return a hierarchy in which only one level's links take time, or only latencies for None."""
+def _only(hierarchy: Hierarchy, kept: int) -> Hierarchy:
+    """Return a hierarchy in which only one level's links take time."""
     levels = [
         dataclasses.replace(
             level,
             bandwidth_bytes_per_s=level.bandwidth_bytes_per_s if index == kept else _NO_LIMIT,
-            latency_s=level.latency_s if kept is None else 0.0,
+            latency_s=0.0,
         )
         for index, level in enumerate(hierarchy.levels)
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,12 @@ from numpy.typing import NDArray
 from sysgym.emulator.accelerators.candidates import Candidate
 from sysgym.emulator.accelerators.flows.collective import instruction_groups, link_graph, vector_shares
 from sysgym.emulator.accelerators.flows.links import LinkGraph
-from sysgym.emulator.accelerators.flows.pipelines import GroupFlows, group_flows, step_times_s
+from sysgym.emulator.accelerators.flows.pipelines import (
+    GroupFlows,
+    group_flows,
+    mean_hop_s_per_byte,
+    step_times_s,
+)
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.emulator.accelerators.matrices import Matrix, reduction_factors
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
@@ -101,6 +107,42 @@ def _taken(graph: LinkGraph, bandwidth: FloatArray, joint: Joint, rng: np.random
     return taken
 
 
+class _Linear(NamedTuple):
+    """Time of a step whose groups are all alike: the longer of two times that are linear in the bytes.
+
+    Attributes:
+        fullest_s: Time of the fullest link per byte of the vector in each state, float64 [n_states].
+        after_s: Latency after the last byte.
+        around_s: Time of a ring's connections, one after another, per byte, float64 [n_states]; zeros for
+            chains and trees.
+        latency_s: Latencies of all rounds.
+    """
+
+    fullest_s: FloatArray
+    after_s: float
+    around_s: FloatArray
+    latency_s: float
+
+    def times_s(self, vector_bytes: float, part: float) -> FloatArray:
+        """Return the time of a vector in each state, with a part of the rounds, float64 [n_states]."""
+        fullest_s = part * vector_bytes * self.fullest_s + self.after_s
+        return np.asarray(
+            np.maximum(fullest_s, part * (vector_bytes * self.around_s + self.latency_s)), np.float64
+        )
+
+
+def _linear(flows: GroupFlows, vector_bytes: float, true: TrueLinks) -> _Linear:
+    bandwidth = true.bandwidth_bytes_per_s
+    latency_s, scale = float(flows.latency_s[0]), flows.size_bytes.max() / vector_bytes
+    paths = flows.paths
+    per_byte_s = np.bincount(paths.link, paths.share, bandwidth.shape[1]) / bandwidth
+    fullest_s = scale * per_byte_s.max(axis=1)
+    if flows.hops is None:
+        return _Linear(fullest_s, latency_s, np.zeros(len(bandwidth)), latency_s)
+    around_s = scale * mean_hop_s_per_byte(flows, per_byte_s).max(axis=1)
+    return _Linear(fullest_s, float(flows.hops.last_s[0]), around_s, latency_s)
+
+
 class FlowTimes:
     """Times of candidates on true links, by simulation; steps that candidates have in common are run once.
 
@@ -114,7 +156,7 @@ class FlowTimes:
         """Set up; nothing is simulated before it is asked for."""
         self.true = true
         self._problem, self._algorithm = problem, algorithm
-        self._alike: dict[object, tuple[FloatArray, float] | None] = {}
+        self._alike: dict[object, _Linear | None] = {}
         self._programs_s: dict[object, FloatArray] = {}
 
     def times_s(self, candidates: Sequence[Candidate]) -> FloatArray:
@@ -155,18 +197,9 @@ class FlowTimes:
             flows = self._flows(matrix, reduction, program, index, collective)
             self._alike[key] = None
             if np.ptp(flows.latency_s) == 0.0:
-                one = flows._replace(
-                    size_bytes=flows.size_bytes / flows.size_bytes.max(),
-                    latency_s=np.zeros_like(flows.latency_s),
-                )
-                per_byte_s = step_times_s(one, self.true.bandwidth_bytes_per_s)
-                fullest = flows.size_bytes.max() / (share * reduction.size_bytes)
-                self._alike[key] = fullest * per_byte_s, float(flows.latency_s[0])
+                self._alike[key] = _linear(flows, share * reduction.size_bytes, self.true)
         found = self._alike[key]
-        if found is None:
-            return None
-        per_byte_s, latency_s = found
-        return np.asarray(part * (share * reduction.size_bytes * per_byte_s + latency_s))
+        return None if found is None else found.times_s(share * reduction.size_bytes, part)
 
     def _simulated_s(self, matrix: Matrix, reduction: Reduction, program: Program, index: int) -> FloatArray:
         flows = self._flows(matrix, reduction, program, index, program[index].collective)

@@ -145,7 +145,8 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     ## Registered Configurations
 
     One id, `sysgym/CollectiveSynthesis-v0`; `scenario` selects the configuration: `collective-ring-16`,
-    `collectives-small`, `collectives-unseen`, or a file of your own.
+    `collectives-small`, `collectives-unseen`, `collectives-groups`, `collectives-all-to-all`, or a file of your
+    own.
 
     ## Baselines
 

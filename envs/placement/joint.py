@@ -140,7 +140,7 @@ class JointPlacement(PlacementEnv):
     ## Registered Configurations
 
     One id, `sysgym/JointPlacement-v0`; `scenario` selects the configuration: `joint-unseen`,
-    `joint-unseen-matched` (the truth is the model that agents have been told), or a file of your own.
+    `joint-unseen-noisy` (more that no model explains), `joint-unseen-matched` (the truth is the model that agents have been told), or a file of your own.
     Scenarios of the other environments of the family can be used too.
 
     ## Baselines
@@ -157,7 +157,8 @@ class JointPlacement(PlacementEnv):
 
     ## Version History
 
-    - v0: first version. Before the first release `joint-unseen` had hidden factors, as `joint-unseen-matched`.
+    - v0: first version. Before the first release `joint-unseen` had hidden factors, as `joint-unseen-matched`,
+      and latencies of rings were added to their time on links.
     """  # noqa: E501, a table's row is one line
 
     REWARDS = MEASURED

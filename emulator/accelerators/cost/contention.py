@@ -19,7 +19,8 @@ under more equally long arcs than N(length of an arc).
 
 In a ring of siblings a group's bytes load directed links, each with half of an uplink's bandwidth. A group
 that reaches around half of the ring or more closes the circle, with half of its bytes in each direction; any
-other group goes back and forth over its arc. Traffic out of the ring's parent uses the parent's uplinks and
+other group goes back and forth over its arc. If it goes on to other instances of the ring's parent, an arc
+has half of the bytes in each direction. Traffic out of the ring's parent uses the parent's uplinks and
 not the ring. These rules of rings are our convention.
 
 Rings, trees and chains are pipelines that use all levels at once. The rounds of halving and doubling run one
@@ -38,6 +39,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.accelerators.cost.ring import ALL_GATHER as _ALL_GATHER
 from sysgym.emulator.accelerators.cost.ring import ALL_REDUCE as _ALL_REDUCE
 from sysgym.emulator.accelerators.cost.ring import ring_phases, ring_sent
+from sysgym.emulator.accelerators.cost.rounds import chain_wait_s, ring_wait_s
 from sysgym.emulator.compiling import cached_kernel
 
 RING, HALVING_DOUBLING, TREE, AUTO = range(4)
@@ -221,6 +223,8 @@ def _cost(
     devices, active, inside = 1, 1, 1
     # Seconds per byte of every active device, through the slowest of the switches so far.
     slowest, slowest_level, longest_round_s = 0.0, -1, 0.0
+    # Times of a hop between siblings of each level, and of the switches that it crosses on the way there.
+    hop_s, crossed_s = np.zeros(spread.factor.size), 0.0
     for level in range(spread.factor.size - 1, low - 1, -1):
         cardinality, factor = links.cardinality[level], spread.factor[level]
         varies, in_ring = level < high, links.ring[level]
@@ -241,12 +245,17 @@ def _cost(
                     slowest, slowest_level = per_byte, level
             else:
                 if in_ring:
-                    sent = _busiest_link(collective, tree, spread, level, cardinality, n)
+                    sent = _busiest_link(collective, tree, spread, level, cardinality, n, inside)
                 else:
                     sent = _sent(collective, tree, n, inside)
                 seconds = sent * message_bytes / inside * per_byte
                 if seconds > link_s:
                     link_s, fullest = seconds, level
+                if in_ring:
+                    hop_s[level] = max(crossed_s, seconds)
+                else:
+                    crossed_s = max(crossed_s, seconds)
+                    hop_s[level] = crossed_s
         if halving and varies and factor > 1:
             # The rounds between the siblings of this level, as many as factor has doublings.
             piece_bytes, weight, rounds = message_bytes / inside, 1, 0
@@ -273,12 +282,21 @@ def _cost(
         active *= cardinality if varies or not masters else cardinality // factor
         if varies:
             inside *= factor
-    if not halving:
-        slowest_hop_s = 0.0
+    if halving:
+        return link_s, latency_s, fullest
+    if collective > _ALL_GATHER:
+        both_ways = False
         for level in range(low, high):
-            if spread.factor[level] > 1:
-                slowest_hop_s = max(slowest_hop_s, links.latency_s[level])
-        latency_s = phases * (_doublings(n) if tree else n - 1) * slowest_hop_s
+            both_ways = both_ways or (links.ring[level] and spread.factor[level] > 1)
+        latency_s = chain_wait_s(spread.factor, links.latency_s, low, high, both_ways)
+    elif tree:
+        for level in range(low, high):
+            latency_s += phases * _doublings(spread.factor[level]) * links.latency_s[level]
+    else:
+        rounds = phases * (n - 1)
+        latency_s = ring_wait_s(
+            phases, spread.factor, hop_s / rounds, links.latency_s, low, high, link_s / rounds
+        )
     return link_s, latency_s, fullest
 
 
@@ -302,7 +320,9 @@ def _doublings(n: int) -> int:
 
 
 @cached_kernel()
-def _busiest_link(collective: int, tree: bool, spread: Spread, level: int, cardinality: int, n: int) -> float:
+def _busiest_link(
+    collective: int, tree: bool, spread: Spread, level: int, cardinality: int, n: int, inside: int
+) -> float:
     """Return the messages on the busiest directed link of a ring with one group for each set of siblings."""
     span, weight = 0, cardinality
     for axis in range(spread.reduced.size):
@@ -316,7 +336,11 @@ def _busiest_link(collective: int, tree: bool, spread: Spread, level: int, cardi
     if tree:
         # Chains: the reduction in one direction and the broadcast back; a pair uses both directions.
         return 0.5 * groups if closed and spread.factor[level] == 2 else 1.0 * groups
-    return _sent(collective, False, n, 1) * (0.5 if closed else 1.0) * groups
+    share = 0.5 if closed else 1.0
+    if n > inside * spread.factor[level] and (not closed or spread.factor[level] == 2):
+        # The way on leads out of the ring, not back over the arc or its opposite.
+        share *= 0.5
+    return _sent(collective, False, n, 1) * share * groups
 
 
 @cached_kernel()

@@ -5,7 +5,11 @@ the rate of the slowest one. A group is therefore one flow over all links of its
 of each link as its shares, and groups share links by max-min fairness as in :mod:`~.simulation`. This takes a
 flow for each group instead of thousands of transfers, and keeps what closed forms leave out: links that
 differ, and groups of other jobs. ``tests/emulator/accelerators/flows/test_pipelines.py`` compares it with all
-transfers. Latencies are the number of dependent rounds times the mean latency of the connections.
+transfers.
+
+A chain or tree has the latencies of its length, once, when its pipeline fills. The rounds of a ring either
+keep its slowest connection busy, or a piece travels around all the time; the time is the longer of the two,
+as in :mod:`~sysgym.emulator.accelerators.cost.rounds` without the ways between.
 """
 
 from __future__ import annotations
@@ -47,7 +51,18 @@ class GroupFlows(NamedTuple):
     size_bytes: FloatArray
     """Bytes over the fullest connection of each group, float64 [n_groups]."""
     latency_s: FloatArray
-    """Latencies of each group's dependent rounds, float64 [n_groups]."""
+    """Latencies of each group's dependent rounds, float64 [n_groups]: the number of rounds times the mean."""
+    hops: Hops | None = None
+    """Connections of rings, of which a piece uses one after another; None for chains and trees."""
+
+
+class Hops(NamedTuple):
+    """Connections of the rings of several groups."""
+
+    paths: Paths
+    """Links of each connection, group after group."""
+    last_s: FloatArray
+    """Latency of each group's slowest connection, float64 [n_groups]."""
 
 
 class _Connections(NamedTuple):
@@ -92,16 +107,25 @@ def group_flows(
     senders, receivers = groups[:, source].ravel(), groups[:, target].ravel()
     group_of = np.repeat(np.arange(n_groups), len(source))
     fullest = share.max(initial=0.0)
+    of_hops = links.paths(senders, receivers, groups, group_of)
     paths = _joined(
-        links.paths(senders, receivers, groups, group_of),
+        of_hops,
         group_of,
         np.tile(share / fullest if fullest else share, n_groups),
         n_groups,
         links.n_links,
     )
     latency_s = links.latency_s(senders, receivers).reshape(n_groups, -1)
-    mean_s = latency_s.mean(axis=1) if len(source) else np.zeros(n_groups)
-    return GroupFlows(paths, np.asarray(vector_bytes * fullest, np.float64), n_rounds * mean_s)
+    size_bytes = np.asarray(vector_bytes * fullest, np.float64)
+    if not len(source):
+        return GroupFlows(paths, size_bytes, np.zeros(n_groups))
+    is_ring = _is_ring(collective, algorithm)
+    hops = Hops(of_hops, latency_s.max(axis=1)) if is_ring else None
+    return GroupFlows(paths, size_bytes, n_rounds * latency_s.mean(axis=1), hops)
+
+
+def _is_ring(collective: Collective, algorithm: str) -> bool:
+    return not (collective in _CHAINS or (algorithm == "tree" and collective is Collective.ALL_REDUCE))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -110,7 +134,7 @@ def _connections(
 ) -> _Connections:
     n = math.prod(factors)
     phases = 2 if collective is Collective.ALL_REDUCE else 1
-    if collective in _CHAINS or (algorithm == "tree" and collective is Collective.ALL_REDUCE):
+    if not _is_ring(collective, algorithm):
         schedule = make_schedule(collective, algorithm, factors, channels=channels, chunks=1)
         source, target, pair_of = schedule.connections
         pieces = np.bincount(pair_of, weights=schedule.piece_count, minlength=len(source))
@@ -143,19 +167,42 @@ def step_times_s(flows: GroupFlows, bandwidth_bytes_per_s: FloatArray) -> FloatA
 
     Groups that are all alike in size and latency are not simulated. By max-min fairness none is slower than
     those on the link with the least bandwidth for its load, and these keep their rate until they finish
-    together. The step takes as long as that link.
+    together. The step takes as long as that link, or as a piece that goes around a ring all the time.
 
     Args:
         flows: Flows of the groups, which start together.
         bandwidth_bytes_per_s: Bandwidth of every link in each network, more than 0, float64 [n, n_links].
     """
-    size_bytes, latency_s, paths = flows.size_bytes, flows.latency_s, flows.paths
+    size_bytes, paths = flows.size_bytes, flows.paths
+    n_networks, n_links = bandwidth_bytes_per_s.shape
     if not len(size_bytes):
-        return np.zeros(len(bandwidth_bytes_per_s))
-    if np.ptp(size_bytes) > _ALIKE * size_bytes[0] or np.ptp(latency_s) > _ALIKE * latency_s[0]:
-        return _simulated_s(size_bytes, latency_s, paths, bandwidth_bytes_per_s)
-    load_bytes = size_bytes[0] * np.bincount(paths.link, paths.share, bandwidth_bytes_per_s.shape[1])
-    return np.asarray((load_bytes / bandwidth_bytes_per_s).max(axis=1) + latency_s[0])
+        return np.zeros(n_networks)
+    after_s = flows.latency_s if flows.hops is None else flows.hops.last_s
+    per_byte_s = np.bincount(paths.link, paths.share, n_links) / bandwidth_bytes_per_s
+    if np.ptp(size_bytes) > _ALIKE * size_bytes[0] or np.ptp(after_s) > _ALIKE * after_s[0]:
+        times_s = _simulated_s(size_bytes, after_s, paths, bandwidth_bytes_per_s)
+    else:
+        times_s = size_bytes[0] * per_byte_s.max(axis=1) + after_s[0]
+    if flows.hops is not None:
+        around_s = size_bytes * mean_hop_s_per_byte(flows, per_byte_s) + flows.latency_s
+        times_s = np.maximum(times_s, around_s.max(axis=1))
+    return np.asarray(times_s)
+
+
+def mean_hop_s_per_byte(flows: GroupFlows, per_byte_s: FloatArray) -> FloatArray:
+    """Return the time in which a ring's connections send a byte, one after another, float64 [n, n_groups].
+
+    It is the mean over the connections; each takes as long as the slowest of its links, which all groups
+    share.
+
+    Args:
+        flows: Rings of several groups.
+        per_byte_s: Time of each link if every group sends a byte over its fullest connection, [n, n_links].
+    """
+    assert flows.hops is not None
+    link, first = flows.hops.paths.link, flows.hops.paths.first
+    slowest_s = np.maximum.reduceat(per_byte_s[:, link], first[:-1], axis=1)
+    return np.asarray(slowest_s.reshape(len(per_byte_s), len(flows.size_bytes), -1).mean(axis=2))
 
 
 @cached_kernel()

@@ -152,7 +152,10 @@ def _placed(hierarchy: Hierarchy, job: Job, blocks: tuple[tuple[int, ...], ...])
     devices = np.array(blocks, np.int32).reshape(-1, job.block_devices)
     inside, over = devices, np.ascontiguousarray(devices.T)
     flows = [
-        group_flows(graph, groups, Collective.ALL_REDUCE, np.full(len(groups), size_bytes))
+        # A flow of the timeline has all its latencies after its last byte, so the estimate has, too.
+        group_flows(graph, groups, Collective.ALL_REDUCE, np.full(len(groups), size_bytes))._replace(
+            hops=None
+        )
         for groups, size_bytes in ((inside, job.tensor_bytes), (over, job.data_bytes))
     ]
     times_s = [float(step_times_s(one, graph.bandwidth_bytes_per_s[None])[0]) for one in flows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import defaultdict
@@ -50,21 +51,58 @@ class Step:
         self.tree = algorithm == "tree" and self.collective is AR
 
     def time_s(self) -> float:
-        """Return the time of the fullest link of each round, and the latencies."""
+        """Return the time of the fullest link of each round, and the latencies that are waited for."""
         if not self.halving:
-            return max(map(self.level_time_s, range(self.hierarchy.n_levels))) + self.latency_s()
+            fullest_s = max(map(self.level_time_s, range(self.hierarchy.n_levels)))
+            if self.tree or self.collective not in (AR, RS, AG):
+                return fullest_s + self.filling_s()
+            return max(self.ring_s(group) for group in self.groups)
         total_s = 0.0
         for distance in self.distances():
             levels_s = [self.level_time_s(level, distance) for level in range(self.hierarchy.n_levels)]
             total_s += max(levels_s) + self.phases * self.latency_of(distance)
         return total_s
 
-    def latency_s(self) -> float:
-        if self.halving:
-            return self.phases * sum(map(self.latency_of, self.distances()))
-        rounds = math.ceil(math.log2(self.n)) if self.tree else self.n - 1
-        hops = {pair for group in self.groups for pair in itertools.pairwise(group)}
-        return self.phases * rounds * max(self.latency_between([hop]) for hop in hops)
+    def filling_s(self) -> float:
+        """Return the latencies along a chain, in the longer direction, or up and down a tree."""
+        if self.tree:
+            levels = range(self.hierarchy.n_levels)
+            siblings = [len({self.position(device, level) for device in self.groups[0]}) for level in levels]
+            return sum(
+                2 * math.ceil(math.log2(siblings[level])) * self.hierarchy.levels[level].latency_s
+                for level in levels
+            )
+        group, waits_s = self.groups[0], []
+        rings = any(
+            level.network == "ring" and len({self.position(device, index) for device in group}) > 1
+            for index, level in enumerate(self.hierarchy.levels)
+        )
+        for order in (group, [group[0], *reversed(group[1:])])[: 1 + rings]:
+            waits_s.append(sum(self.latency_between([hop]) for hop in itertools.pairwise(order)))
+        return max(waits_s)
+
+    def ring_s(self, group: list[int]) -> float:
+        """Return when the last piece has arrived, round by round and member by member."""
+        rounds = self.phases * (self.n - 1)
+        hops = list(zip(group, [*group[1:], group[0]], strict=True))
+        sends_s = [self.send_s(*hop) / rounds for hop in hops]
+        waits_s = [self.latency_between([hop]) for hop in hops]
+        sent_s = arrived_s = [0.0] * self.n
+        for _ in range(rounds):
+            begin_s = [max(sent_s[member], arrived_s[member - 1]) for member in range(self.n)]
+            sent_s = [begin + send for begin, send in zip(begin_s, sends_s, strict=True)]
+            arrived_s = [sent + wait for sent, wait in zip(sent_s, waits_s, strict=True)]
+        return max(arrived_s)
+
+    def send_s(self, source: int, target: int) -> float:
+        """Return the time of all rounds on the slowest link from one device to another."""
+        crossed = self.crossed(source, target)
+        switches = [
+            self.level_time_s(level)
+            for level in range(crossed, self.hierarchy.n_levels)
+            if self.hierarchy.levels[level].network == "switch" or level == crossed
+        ]
+        return max(switches)
 
     def latency_of(self, distance: int) -> float:
         return self.latency_between(
@@ -73,14 +111,18 @@ class Step:
 
     def latency_between(self, pairs: list[tuple[int, int]]) -> float:
         """Return the latency of the outermost level that one of the pairs crosses."""
-        crossed = min(
-            level
-            for level in range(self.hierarchy.n_levels)
-            for one, other in pairs
-            if self.instance(one, level) != self.instance(other, level)
-        )
+        crossed = min(self.crossed(one, other) for one, other in pairs)
         return self.hierarchy.levels[crossed].latency_s
 
+    def crossed(self, one: int, other: int) -> int:
+        """Return the outermost level on whose instances two devices differ."""
+        return min(
+            level
+            for level in range(self.hierarchy.n_levels)
+            if self.instance(one, level) != self.instance(other, level)
+        )
+
+    @functools.cache  # noqa: B019  a step is small and short-lived
     def level_time_s(self, level: int, distance: int | None = None) -> float:
         """Return the time of a level's fullest link; with halving and doubling of one round, or of all."""
         spec = self.hierarchy.levels[level]
@@ -137,6 +179,9 @@ class Step:
             each = self.message_bytes / 2 if closed and len(positions) == 2 else self.message_bytes
         else:
             each = self.sent_bytes(self.n) / 2 if closed else self.sent_bytes(self.n)
+            if len(members) < self.n and (not closed or len(positions) == 2):
+                # The way from the last of these members leads on to another parent.
+                each /= 2
         for device in at_one:
             for place, direction in itertools.product(arc, (0, 1)):
                 link = parent, self.uplink(device, level), place % around, direction

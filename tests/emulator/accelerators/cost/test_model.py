@@ -37,30 +37,32 @@ from .systems import Case, cases
 RS_AR_AG = "inside:RS across:AR inside:AG"
 ROUNDING = 1 + 1e-9
 
+# Flows print the same (flows.collective.program_time_s), to the digit. An earlier form took the network's
+# latency for each of the 62 rounds of the first row: 231.52.
 COSTS_MS = [
-    (2, (2, 16), 231.52, 127.14, RS_AR_AG),
-    (2, (2, 8), 446.85, 245.61, RS_AR_AG),
-    (2, (2, 4), 833.53, 482.62, RS_AR_AG),
-    (2, (2, 2), 1428.66, 956.67, RS_AR_AG),
+    (2, (2, 16), 230.67, 127.14, RS_AR_AG),
+    (2, (2, 8), 446.44, 245.61, RS_AR_AG),
+    (2, (2, 4), 833.35, 482.62, RS_AR_AG),
+    (2, (2, 2), 1428.59, 956.67, RS_AR_AG),
     (2, (2, 1), 1904.79, 1904.79, "all:AR"),
     (2, (1, 16), 8.07, 8.07, "all:AR"),
     (2, (1, 8), 7.49, 7.49, "all:AR"),
     (2, (1, 4), 6.40, 6.40, "all:AR"),
     (2, (1, 2), 4.26, 4.26, "all:AR"),
-    (4, (4, 16), 236.14, 186.72, RS_AR_AG),
-    (4, (4, 4), 893.28, 720.77, RS_AR_AG),
-    (4, (4, 2), 1666.86, 1432.92, RS_AR_AG),
+    (4, (4, 16), 234.39, 186.72, RS_AR_AG),
+    (4, (4, 4), 892.87, 720.77, RS_AR_AG),
+    (4, (4, 2), 1666.68, 1432.92, RS_AR_AG),
     (4, (4, 1), 2857.23, 2857.23, "all:AR"),
     # On four nodes these rows cost what they cost on two.
-    (4, (2, 8), 446.85, 245.61, RS_AR_AG),
-    (4, (2, 4), 833.53, 482.62, RS_AR_AG),
-    (4, (2, 2), 1428.66, 956.67, RS_AR_AG),
+    (4, (2, 8), 446.44, 245.61, RS_AR_AG),
+    (4, (2, 4), 833.35, 482.62, RS_AR_AG),
+    (4, (2, 2), 1428.59, 956.67, RS_AR_AG),
 ]
 
 NAMED_MS = {
     RS_AR_AG: (127.144, 186.724),
     "inside:R masters:AR inside:B": (127.676, 187.256),
-    "all:AR": (231.523, 236.139),
+    "all:AR": (230.669, 234.389),
     "inside:AR across:AR": (1912.859, 2865.296),
     "across:RS inside:AR across:AG": (1908.869, 2859.312),
 }
@@ -106,7 +108,30 @@ def test_an_all_reduce_ties_with_a_reduce_scatter_and_an_all_gather(
     times_s = [
         model.program_time_s(case.matrix, reduction, parse_program(text, 2)) for text in (program, split)
     ]
+    if program == "all:AR":
+        # Between its halves a ring of unlike hops waits for the last member.
+        assert times_s[0] <= times_s[1] * ROUNDING
+        case = case._replace(hierarchy=alike(case.hierarchy))
+        model = CostModel(case.hierarchy)
+        times_s = [
+            model.program_time_s(case.matrix, reduction, parse_program(text, 2)) for text in (program, split)
+        ]
     assert times_s[0] == pytest.approx(times_s[1])
+
+
+def alike(hierarchy: Hierarchy) -> Hierarchy:
+    """Return the hierarchy with switches of the same latency and the same rate for a device."""
+    first = hierarchy.levels[0]
+    levels = tuple(
+        dataclasses.replace(
+            level,
+            latency_s=first.latency_s,
+            bandwidth_bytes_per_s=1e9 * hierarchy.devices_inside(index) / level.uplinks,
+            network="switch",
+        )
+        for index, level in enumerate(hierarchy.levels)
+    )
+    return dataclasses.replace(hierarchy, levels=levels)
 
 
 def thirty_six() -> list[tuple[int, tuple[int, ...], Matrix, int]]:
@@ -133,8 +158,8 @@ def test_statements_over_36_cases() -> None:
     assert max(flat) / min(flat) == pytest.approx(670.5, abs=0.05)
     gains = [one / other for one, other in zip(flat, best, strict=True) if one / other > 1.02]
     assert len(gains) == 18
-    assert np.mean(gains) == pytest.approx(1.558, abs=0.0006)
-    assert max(gains) == pytest.approx(1.821, abs=0.0006)
+    assert np.mean(gains) == pytest.approx(1.557, abs=0.0006)
+    assert max(gains) == pytest.approx(1.818, abs=0.0006)
     over = [one / other for one, other in zip(best, bound, strict=True)]
     assert min(over) >= 1.0
     assert min(over) == pytest.approx(1.000, abs=0.0006)
@@ -171,7 +196,8 @@ def test_with_a_nic_for_every_device_programs_gain_little() -> None:
     model, reduction = CostModel(system), Reduction((0,), 4 * 2**30)
     (cost,) = model.step_costs(((4, 8),), reduction, parse_program("all:AR", 2))
     assert cost.link_s * 1e3 == pytest.approx(20.8, abs=0.05)
-    assert cost.latency_s == pytest.approx(62 * 14e-6)
+    # The NICs are never idle, and the last piece arrives a hop later.
+    assert cost.latency_s == pytest.approx(14e-6)
     assert cost.level == 0
     assert cost.time_s == pytest.approx(model.all_reduce_time_s(((4, 8),), reduction))
     three = model.program_time_s(((4, 8),), reduction, parse_program(RS_AR_AG, 2))
@@ -339,14 +365,14 @@ def test_the_best_placement() -> None:
 def test_sizes_of_nothing_and_of_a_terabyte() -> None:
     model = CostModel(get_preset("p2-a100", 2))
     matrix = ((2, 16),)
-    # 62 rounds between nodes cost more than 30 inside and 2 between.
-    assert model.all_reduce_time_s(matrix, Reduction((0,), 0.0)) == pytest.approx(62 * 14e-6)
+    # Twice around 30 hops inside and 2 between, less 2, cost more than 30 rounds inside and 2 between.
+    assert model.all_reduce_time_s(matrix, Reduction((0,), 0.0)) == pytest.approx(58 * 3e-6 + 4 * 14e-6)
     program, time_s = model.best_program(matrix, Reduction((0,), 0.0))
     assert time_s == pytest.approx(30 * 3e-6 + 2 * 14e-6)
     assert format_program(program, 2) == "inside:AR across:AR"
     # A thousand times the bytes, the same latencies.
     large = model.all_reduce_time_s(matrix, Reduction((0,), 1e12))
-    assert large == pytest.approx(1000 * (0.2315227619 - 62 * 14e-6) + 62 * 14e-6)
+    assert large == pytest.approx(1000 * (0.2306687619 - 14e-6) + 14e-6)
 
 
 def test_a_group_of_one_device_takes_no_time() -> None:
@@ -404,12 +430,12 @@ def test_small_messages_take_other_algorithms_than_rings() -> None:
         name: [CostModel(system, name).all_reduce_time_s(((4, 16),), one) for one in (small, large)]
         for name in ("ring", "halving_doubling", "tree", "auto")
     }
-    # 126 rounds between nodes, against 12 of a tree, against 8 inside and 4 between.
-    assert times_s["ring"][0] == pytest.approx(126 * 14e-6, rel=1e-3)
-    assert times_s["tree"][0] == pytest.approx(12 * 14e-6, rel=2e-3)
+    # 118 hops inside and 8 between, against 8 and 4 of a tree, or of halving and doubling.
+    assert times_s["ring"][0] == pytest.approx(118 * 3e-6 + 8 * 14e-6, rel=1e-3)
+    assert times_s["tree"][0] == pytest.approx(8 * 3e-6 + 4 * 14e-6, rel=4e-3)
     assert times_s["halving_doubling"][0] == pytest.approx(8 * 3e-6 + 4 * 14e-6, rel=3e-3)
     # Nearest first, what is left of 16 members crosses, 2 * 3/4 GB; but one after the other.
-    assert times_s["tree"][1] == pytest.approx(2 / 8.4 + 12 * 14e-6)
+    assert times_s["tree"][1] == pytest.approx(2 / 8.4 + 8 * 3e-6 + 4 * 14e-6)
     assert times_s["halving_doubling"][1] == pytest.approx(
         1.5 / 8.4 + 2 * 15 / 16 / 235 + 8 * 3e-6 + 4 * 14e-6
     )

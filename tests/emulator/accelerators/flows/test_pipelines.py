@@ -59,7 +59,8 @@ def test_what_is_not_simulated_is_what_the_event_loop_finds() -> None:
     flows = group_flows(graph, groups, Collective.ALL_REDUCE, np.full(len(groups), 1e9))
     rng = np.random.default_rng(0)
     bandwidth = graph.bandwidth_bytes_per_s * rng.uniform(0.2, 1.0, (20, graph.n_links))
-    simulated_s = pipelines._simulated_s(flows.size_bytes, flows.latency_s, flows.paths, bandwidth)
+    assert flows.hops is not None
+    simulated_s = pipelines._simulated_s(flows.size_bytes, flows.hops.last_s, flows.paths, bandwidth)
     assert step_times_s(flows, bandwidth) == pytest.approx(simulated_s, rel=1e-9)
     # Groups of different sizes have to be simulated: the largest is alone in the end.
     one = flows._replace(size_bytes=np.array([1e9, *[1e6] * (len(groups) - 1)]))
@@ -74,6 +75,24 @@ def test_a_ring_by_hand() -> None:
     # Two devices exchange the vector once, each half twice, over NICs of 8.4 GB/s; two hops between nodes.
     time_s = step_times_s(flows, link_graph(system).bandwidth_bytes_per_s[None])[0]
     assert time_s == pytest.approx(1.0 / 8.4 + 2 * system.levels[0].latency_s)
+
+
+@pytest.mark.parametrize("size_bytes", [1e5, 1e6, 1e7])
+@pytest.mark.parametrize("preset", ["p2-a100", "dgx-1-v100", "dgx-h100"])
+def test_short_vectors_go_around_or_keep_the_slowest_link_busy(preset: str, size_bytes: float) -> None:
+    system = get_preset(preset, 2)
+    graph, n = link_graph(system), system.n_devices
+    rng = np.random.default_rng(int(size_bytes))
+    groups, sizes = np.arange(n, dtype=np.int32)[None], np.array([size_bytes])
+    bandwidth = graph.bandwidth_bytes_per_s * rng.uniform(0.5, 1.0, graph.n_links)
+    for collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER):
+        transfers = lower_collective(graph, groups, collective, sizes)
+        exact_s = simulate(transfers.flows, bandwidth).time_s
+        flows = group_flows(graph, groups, collective, sizes)
+        time_s = step_times_s(flows, bandwidth[None])[0]
+        assert 0.95 * exact_s <= time_s <= 1.03 * exact_s
+        # Latencies are not added to the time on links.
+        assert time_s < exact_s + 0.5 * flows.latency_s[0]
 
 
 def test_halving_and_doubling_is_no_pipeline() -> None:
