@@ -14,8 +14,9 @@ from sysgym.labs import grading
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.classes import GradeBook
 from sysgym.labs.export import solution
+from sysgym.labs.files import submissions_in
 from sysgym.labs.grades import Grade
-from sysgym.labs.grading import GradeJob, grade_all, submissions_in
+from sysgym.labs.grading import GradeJob, grade_all
 from tests.commands import Commands
 
 FORGERS = {
