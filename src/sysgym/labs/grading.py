@@ -143,4 +143,6 @@ def _not_reached(job: GradeJob, done: int, failure: Failed) -> list[tuple[PartGr
 def _grade(job: GradeJob, parts: Sequence[tuple[PartGrade, float | None]]) -> Grade:
     scores = [score for _, score in parts if score is not None]
     path = Path(job.path)
-    return Grade(job.lab, job.name, digest(path), [part for part, _ in parts], sum(scores) if scores else None)
+    return Grade(
+        job.lab, job.name, digest(path), [part for part, _ in parts], sum(scores) if scores else None
+    )

@@ -213,7 +213,9 @@ def test_a_submission_with_which_the_grader_dies_twice_gets_no_points(
             list(GradeBook.open(6, tmp_path / "grades.csv", "secret").grade(found, 2))
     assert "kill" not in graded
     assert "ada" in graded  # was under way when the grader died the first time, and is innocent
-    last = {grade.submission: grade for grade in GradeBook.open(6, tmp_path / "grades.csv", None).grade(found, 1)}
+    last = {
+        grade.submission: grade for grade in GradeBook.open(6, tmp_path / "grades.csv", None).grade(found, 1)
+    }
     assert "ended twice" in last["kill"].parts[0].message
     assert last.keys() == set(names)
     assert set(graded) == {"ada", "zoe"}

@@ -105,6 +105,7 @@ REFUSED = (
 )
 """Beginnings of audit events that are refused."""
 
+
 def guard(roots: tuple[str, ...]) -> Any:
     """Return an audit hook that refuses files, processes, sockets and native code.
 
