@@ -15,8 +15,8 @@ from pathlib import Path
 import sysgym
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
-from sysgym.labs.grades import Grade
 from sysgym.labs.files import digest
+from sysgym.labs.grades import Grade
 from sysgym.labs.grading import GradeJob, grade_all, refused
 from sysgym.scenarios.files import read_limited, write_atomically
 

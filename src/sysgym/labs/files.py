@@ -7,7 +7,6 @@ regular files in the folder itself count, and they are never opened through a li
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -141,7 +140,7 @@ def _newest(paths: Iterable[Path]) -> Path | None:
 
 
 def _beginning(path: Path) -> bytes | None:
-    """Return a file up to one byte more than allowed; None if it is a link, no regular file, or unreadable."""
+    """Return a file up to one byte more than allowed; None if it is a link, no file, or unreadable."""
     try:
         if path.is_symlink():  # Windows has no O_NOFOLLOW
             return None

@@ -18,6 +18,10 @@ from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
 
 
+WORKER_MEMORY_BYTES = 4_000_000_000
+"""Memory of a worker, in which laws are played and policies are read."""
+
+
 @dataclass(frozen=True)
 class GradeJob:
     """Grading of one submission, for a worker process.
@@ -43,6 +47,7 @@ class GradeJob:
         """Grade; every part is reported when it is finished, so that it counts even if a later one loops."""
         from importlib import import_module
 
+        _limit_memory()
         lab = get_lab(self.lab)
         prepare = getattr(import_module(lab.module), "prepare", None)
         if prepare is not None:
@@ -53,6 +58,17 @@ class GradeJob:
             found.append(grade)
             report(grade)
         return tuple(found)
+
+
+def _limit_memory() -> None:
+    """Limit the memory of this worker, where the system can: a submission's text or policy may be a bomb."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = WORKER_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(WORKER_MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 def grade_parts(path: Path, parts: Sequence[Part], seeds: Seeds) -> Iterator[tuple[PartGrade, float | None]]:
@@ -142,7 +158,5 @@ def _not_reached(job: GradeJob, done: int, failure: Failed) -> list[tuple[PartGr
 
 def _grade(job: GradeJob, parts: Sequence[tuple[PartGrade, float | None]]) -> Grade:
     scores = [score for _, score in parts if score is not None]
-    path = Path(job.path)
-    return Grade(
-        job.lab, job.name, digest(path), [part for part, _ in parts], sum(scores) if scores else None
-    )
+    grades = [part for part, _ in parts]
+    return Grade(job.lab, job.name, digest(Path(job.path)), grades, sum(scores) if scores else None)

@@ -30,6 +30,8 @@ from sysgym.labs.sources import SubmissionError, definitions, parse
 CALLBACKS = ("on_ack", "on_loss", "on_timeout")
 """Functions that every law must have; ``on_start`` is optional."""
 
+LARGEST_INTEGER = 2**63 - 1
+
 WRITABLE = ("cwnd", "ssthresh", "pacing_rate_bps")
 
 READABLE = frozenset(
@@ -176,6 +178,13 @@ def _constant(node: ast.stmt, known: dict[str, float]) -> dict[str, float]:
 
 
 def _number(node: ast.expr, known: dict[str, float]) -> float:
+    value = _evaluated(node, known)
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:  # squared often enough, it fills the memory
+        raise _wrong(node, "a whole number of a law has 64 bits at most")
+    return value
+
+
+def _evaluated(node: ast.expr, known: dict[str, float]) -> float:
     match node:
         case ast.Constant(value=int() | float() as value):
             return value

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sysgym.labs.files import SubmissionError, content_of
 
-_MAGIC = re.compile(r"^\s*[%!?].*$", re.MULTILINE)
+_MAGIC = re.compile(r"^[^\S\n]*[%!?].*$", re.MULTILINE)
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*")
 
 

@@ -7,10 +7,10 @@ LONGEST = 4000
 
 
 def printable(text: str, most: int = LONGEST) -> str:
-    """Return a text without control characters, marks of direction and halves of characters.
+    r"""Return a text without control characters, marks of direction and halves of characters.
 
     They would clear a terminal, turn a line around, or be no UTF-8. What cannot be shown is written as in
-    Python, such as ``\\x1b`` or ``\\udce9``; ends of lines stay.
+    Python, such as ``\x1b`` or ``\udce9``; ends of lines stay.
 
     Args:
         text: The text.

@@ -37,6 +37,7 @@ FOREIGN = {
     "def on_ack(flow):\n    pass": "must have the arguments",
     "@staticmethod\ndef on_ack(flow, event):\n    pass": "no decorators",
     "G = open('x')\ndef on_ack(flow, event):\n    flow.cwnd += G": "a constant of a law is a number",
+    "G = 9999999999\nH = G * G\ndef on_ack(flow, event):\n    flow.cwnd += H": "64 bits at most",
     "G = 1 / 0\ndef on_ack(flow, event):\n    flow.cwnd += G": "division by zero",
     "G = 10 ** 10 ** 10\ndef on_ack(flow, event):\n    flow.cwnd += G": "a constant of a law is a number",
     "def on_ack(flow, event):\n    try:\n        pass\n    finally:\n        pass": "Try is not part",
@@ -81,7 +82,7 @@ def test_the_memory_beside_a_flow_is_not_reached_through_a_helper(index: str) ->
         "def poke(flow, i):\n    flow.state[i] = 1.0\n"
         f"def on_ack(flow, event):\n    poke(flow, {index})\n{REST}"
     )
-    with pytest.raises(SysgymError, match="raised|invalid|failed"):
+    with pytest.raises(SysgymError, match=r"raised|invalid|failed"):
         play(Link(10e6, 0.01, 60e3, 20e3), law, duration_s=0.1)
 
 

@@ -94,7 +94,7 @@ HOSTILE = {
         "may not use os.remove",
     ),
     "a way around": (
-        "import os\ndef f():\n    return open(os.path.dirname(os.__file__) + '/../../../../etc/passwd').read()",
+        "import os\ndef f():\n    return open(os.path.dirname(os.__file__) + '/../../etc/passwd').read()",
         "may not open",
     ),
     "a path that changes": (

@@ -1,4 +1,4 @@
-"""What the kernel of Linux refuses to a submission's process, whatever code runs in it. Loaded by ``child.py``.
+"""What the kernel of Linux refuses to a submission's process, whatever runs in it. Loaded by ``child.py``.
 
 Python's audit hook is no boundary: NumPy alone can read and write any memory of its process. Three things of
 the kernel are one, and each is enough against most attempts:
@@ -176,7 +176,7 @@ def _seccomp(libc: Any) -> bool:
     if machine not in MACHINES or sys.maxsize < 2**32:
         return False
     instructions = filter_of(machine)
-    array = (_Instruction * len(instructions))(*instructions)
+    array = (_Instruction * len(instructions))(*(_Instruction(*one) for one in instructions))
     program = _Program(len(instructions), array)
     set_filter, of_all_threads = ctypes.c_uint32(1), ctypes.c_uint32(1)
     return bool(libc.syscall(MACHINES[machine][1], set_filter, of_all_threads, ctypes.byref(program)) == 0)
