@@ -7,6 +7,7 @@ regular files in the folder itself count, and they are never opened through a li
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -62,7 +63,7 @@ def policy_beside(path: Path) -> Path | None:
     if is_file(own):
         return own
     others = {one.stem for one in path.parent.iterdir() if one.suffix in SUFFIXES} - {path.stem}
-    if is_file(shared) and (not others or path.stem.removeprefix("lab").isdigit()):
+    if is_file(shared) and (not others or re.fullmatch(r"lab\d+", path.stem)):
         return shared
     return None
 

@@ -17,7 +17,6 @@ from sysgym.labs.sandbox.process import Refused, Stopped
 from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
 
-
 WORKER_MEMORY_BYTES = 4_000_000_000
 """Memory of a worker, in which laws are played and policies are read."""
 

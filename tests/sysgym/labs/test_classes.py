@@ -160,12 +160,13 @@ def test_a_student_who_names_a_file_as_the_lab_does_not_hide_the_class(tmp_path:
 
 def test_a_policy_counts_for_its_own_student_only(tmp_path: Path) -> None:
     flat, own = tmp_path / "flat", tmp_path / "own"
-    for file in (flat / "ada.py", flat / "ben.py", own / "lab5.py", own / "tools.py"):
+    for file in (flat / "ada.py", flat / "ben.py", flat / "123.py", own / "lab5.py", own / "tools.py"):
         file.parent.mkdir(exist_ok=True)
         file.write_text("")
     for folder in (flat, own):
         (folder / "policy.zip").write_text("one")
     assert policy_beside(flat / "ada.py") is None
+    assert policy_beside(flat / "123.py") is None
     assert policy_beside(own / "lab5.py") == own / "policy.zip"
     (flat / "ben.zip").write_text("his")
     assert policy_beside(flat / "ben.py") == flat / "ben.zip"

@@ -180,3 +180,7 @@ def _seccomp(libc: Any) -> bool:
     program = _Program(len(instructions), array)
     set_filter, of_all_threads = ctypes.c_uint32(1), ctypes.c_uint32(1)
     return bool(libc.syscall(MACHINES[machine][1], set_filter, of_all_threads, ctypes.byref(program)) == 0)
+
+
+if __name__ == "__main__":  # what holds on this machine
+    print(confine(()))
