@@ -15,9 +15,9 @@ from pathlib import Path
 import sysgym
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
-from sysgym.labs.files import digest
 from sysgym.labs.grades import Grade
 from sysgym.labs.grading import GradeJob, grade_all, refused
+from sysgym.labs.intake.files import digest
 from sysgym.scenarios.files import read_limited, write_atomically
 
 LARGEST_RECORD_BYTES = 100_000_000

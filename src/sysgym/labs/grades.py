@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from sysgym.labs.intake.texts import printable
 from sysgym.labs.submissions import Submission
-from sysgym.labs.texts import printable
 
 PASS_SHARE = 0.8
 """Share of the points with which a lab is passed."""

@@ -11,8 +11,8 @@ from typing import Any
 from sysgym.bench.run.pool import PLAYING, Done, Failed, Job, Progress, TimedOut, run_jobs
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
-from sysgym.labs.files import digest
 from sysgym.labs.grades import Grade, Outcome, Part, PartGrade, Seeds
+from sysgym.labs.intake.files import digest
 from sysgym.labs.sandbox.process import Refused, Stopped
 from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission

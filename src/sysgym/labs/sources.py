@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sysgym.labs.files import SubmissionError, content_of
+from sysgym.labs.intake.files import SubmissionError, content_of
 
 _MAGIC = re.compile(r"^[^\S\n]*[%!?].*$", re.MULTILINE)
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*")

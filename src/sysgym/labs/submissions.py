@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sysgym.labs.files import digest, policy_beside
+from sysgym.labs.intake.files import digest, policy_beside
 from sysgym.labs.sandbox.process import Limits, Sandbox, Stopped
 from sysgym.labs.sources import definitions, read_source
 

@@ -16,9 +16,9 @@ from sysgym.labs import grading
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.classes import GradeBook
 from sysgym.labs.export import solution
-from sysgym.labs.files import digest, policy_beside, submissions_in
 from sysgym.labs.grades import Grade
 from sysgym.labs.grading import GradeJob, grade_all, refused
+from sysgym.labs.intake.files import digest, policy_beside, submissions_in
 from tests.commands import Commands
 
 FORGERS = {

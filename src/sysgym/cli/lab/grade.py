@@ -51,10 +51,10 @@ def grade(
     from sysgym.cli.commands.bench import cpus
     from sysgym.errors import SysgymError
     from sysgym.labs.catalogue import get_lab
-    from sysgym.labs.files import submissions_in
     from sysgym.labs.grades import VISIBLE
     from sysgym.labs.grading import GradeJob, grade_all
-    from sysgym.labs.texts import printable_name
+    from sysgym.labs.intake.files import submissions_in
+    from sysgym.labs.intake.texts import printable_name
 
     lab = get_lab(number)
     found = submissions_in(number, path, of_class=csv is not None)

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from sysgym.labs.texts import printable
+from sysgym.labs.intake.texts import printable
 
 CHILD = Path(__file__).with_name("child.py")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sysgym.errors import SysgymError
-from sysgym.labs.texts import printable_name
+from sysgym.labs.intake.texts import printable_name
 from sysgym.scenarios.files import own_file
 
 SUFFIXES = (".py", ".ipynb")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysgym.labs.texts import printable, printable_name
+from sysgym.labs.intake.texts import printable, printable_name
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=50))
