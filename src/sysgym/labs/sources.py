@@ -121,3 +121,6 @@ def _only(source: str, tree: ast.Module, kept: set[ast.stmt]) -> str:
         end = "\n" if line.endswith("\n") else ""
         shown[number - 1] = line if taken.get(number) in kept else end
     return "".join(shown)
+
+
+__all__ = ["SubmissionError", "definitions", "parse", "read_source"]
