@@ -135,8 +135,8 @@ def test_links_pipes_and_strange_names_stop_nobody(tmp_path: Path) -> None:
     (folder / "large.py").write_bytes(b"")
     os.truncate(folder / "large.py", 10**12)  # needs no room on the disk
     strange = {b"caf\xe9.py": "caf\\udce9", b"\x1b[2J.py": "\\x1b[2J", b"two\nlines.py": "two\\nlines"}
-    for name in strange:
-        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text("")
+    for file_name in strange:
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + file_name)).write_text("")
     (folder / "ada.py").write_text(solved.read_text())
     found = submissions_in(6, folder, of_class=True)
     book = GradeBook.open(6, tmp_path / "grades.csv", "secret")
