@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+import sysgym
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.grades import Grade
-from sysgym.labs.grading import GradeJob, grade_all
-from sysgym.labs.submissions import digest
+from sysgym.labs.grading import GradeJob, grade_all, refused
+from sysgym.labs.intake.files import digest
 from sysgym.scenarios.files import read_limited, write_atomically
 
 LARGEST_RECORD_BYTES = 100_000_000
+
+MOST_UNFINISHED = 2
+"""Times that the grader may end while it grades a submission."""
+
+
+@cache
+def rules_digest() -> str:
+    """Return the digest of what grades depend on: graders, thresholds, recorded runs and this release."""
+    folder = Path(__file__).parent
+    found = hashlib.sha256(sysgym.__version__.encode())
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".py", ".toml", ".csv"):
+            found.update(f"{path.relative_to(folder).as_posix()}\n".encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 @dataclass
@@ -29,16 +46,18 @@ class GradeBook:
         csv: Path of the table; its record is beside it, with the suffix ``.json``.
         salt: Text of the hidden seeds.
         grades: Grades by submission.
+        unfinished: How often the grader itself ended while it graded a submission, by submission.
     """
 
     lab: int
     csv: Path
     salt: str
     grades: dict[str, Grade] = field(default_factory=dict)
+    unfinished: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def open(cls, lab: int, path: Path, salt: str | None) -> GradeBook:
-        """Return the grade book of a table; grades of the same lab and salt are kept.
+        """Return the grade book of a table; grades of the same lab, salt and rules are kept.
 
         Args:
             lab: Number of the lab.
@@ -54,7 +73,8 @@ class GradeBook:
         try:
             data = json.loads(read_limited(record, LARGEST_RECORD_BYTES))
             grades = {name: Grade.from_json(one) for name, one in data["grades"].items()}
-            known_lab, known_salt = int(data["lab"]), str(data["salt"])
+            known_lab, known_salt, rules = int(data["lab"]), str(data["salt"]), data.get("rules")
+            unfinished = {str(name): int(count) for name, count in data.get("unfinished", {}).items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SysgymError(f"{record}: not a record of grades; move it away to grade anew") from error
         if known_lab != lab or salt not in (None, known_salt):
@@ -62,10 +82,16 @@ class GradeBook:
                 f"{record}: has grades of lab {known_lab} with salt {known_salt!r};"
                 " choose another --csv, or move the file away"
             )
-        return cls(lab, path, known_salt, grades)
+        if rules != rules_digest():
+            grades = {}
+        return cls(lab, path, known_salt, grades, unfinished)
 
     def grade(self, submissions: Sequence[tuple[str, Path]], n_workers: int) -> Iterator[Grade]:
-        """Grade what has changed since, and yield all grades; files are written after each."""
+        """Grade what has changed since, and yield all grades; files are written before and after each.
+
+        What was being graded when the grader itself ended is graded last and alone, and a submission with
+        which it ends once more gets no points.
+        """
         kept = {
             name: self.grades[name]
             for name, path in submissions
@@ -74,15 +100,38 @@ class GradeBook:
         self.grades = dict(kept)
         yield from kept.values()
         jobs = [
-            GradeJob(self.lab, name, str(path.resolve()), self.salt)
+            GradeJob(self.lab, name, str(path.absolute()), self.salt)
             for name, path in submissions
             if name not in kept
         ]
-        for found in grade_all(jobs, n_workers):
-            self.grades[found.submission] = found
+        counts = {job.name: self.unfinished.get(job.name, 0) for job in jobs}
+        self.unfinished = {name: count for name, count in counts.items() if count}
+        for job in jobs:
+            if counts[job.name] >= MOST_UNFINISHED:
+                words = "the grader itself ended twice while it graded this submission"
+                yield self._finished(refused(job, words))
+        fresh = [job for job in jobs if not counts[job.name]]
+        suspects = [job for job in jobs if 0 < counts[job.name] < MOST_UNFINISHED]
+        try:
+            for work, at_a_time in ((fresh, n_workers), (suspects, 1)):
+                for found in grade_all(map(self._started, work), at_a_time):
+                    yield self._finished(found)
+        except (KeyboardInterrupt, GeneratorExit):  # nobody's fault
+            self.unfinished = {name: counts[name] for name in self.unfinished if counts[name]}
+            raise
+        finally:
             self.write()
-            yield found
+
+    def _started(self, job: GradeJob) -> GradeJob:
+        self.unfinished[job.name] = self.unfinished.get(job.name, 0) + 1
         self.write()
+        return job
+
+    def _finished(self, grade: Grade) -> Grade:
+        self.unfinished.pop(grade.submission, None)
+        self.grades[grade.submission] = grade
+        self.write()
+        return grade
 
     def ranked(self) -> list[Grade]:
         """Return the grades: best points first, then the best score of the contest."""
@@ -97,6 +146,8 @@ class GradeBook:
         record = {
             "lab": self.lab,
             "salt": self.salt,
+            "rules": rules_digest(),
+            "unfinished": self.unfinished,
             "grades": {name: grade.to_json() for name, grade in sorted(self.grades.items())},
         }
         write_atomically(self.csv.with_suffix(".json"), (json.dumps(record, indent=1) + "\n").encode())

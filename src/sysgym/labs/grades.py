@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sysgym.labs.intake.texts import printable
 from sysgym.labs.submissions import Submission
 
 PASS_SHARE = 0.8
@@ -16,6 +17,10 @@ PASS_SHARE = 0.8
 
 VISIBLE = "visible"
 """Text of the seeds that students check themselves with."""
+
+
+N_VISIBLE, N_HIDDEN = 1000, 1_000_000_000
+"""Seeds of episodes that gradings draw from."""
 
 
 class Seeds:
@@ -38,8 +43,12 @@ class Seeds:
         digest = hashlib.sha256(f"{self.salt}\n{part}".encode()).digest()
         return np.random.default_rng(np.frombuffer(digest, np.uint32))
 
-    def episodes(self, part: str, count: int, first: int = 20_000, n: int = 1000) -> list[int]:
-        """Return different seeds of episodes, by default of a test split."""
+    def episodes(self, part: str, count: int, first: int = 20_000) -> list[int]:
+        """Return different seeds of episodes, by default of a test split.
+
+        Visible ones are among a thousand, hidden ones among so many that no submission can have met them.
+        """
+        n = N_VISIBLE if self.salt == VISIBLE else N_HIDDEN
         return [int(seed) for seed in first + self.rng(part).choice(n, count, replace=False)]
 
 
@@ -87,7 +96,7 @@ class PartGrade:
         name: Name of the part.
         points: Points that it has.
         earned: Points that the submission gets.
-        message: What was found.
+        message: What was found, as a printable text.
         hint: What to try; empty if nothing is missing.
         measured: See :class:`Outcome`.
     """
@@ -98,6 +107,9 @@ class PartGrade:
     message: str
     hint: str = ""
     measured: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", printable(self.message))  # it quotes the submission
 
 
 @dataclass(frozen=True)

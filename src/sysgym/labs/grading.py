@@ -12,11 +12,13 @@ from sysgym.bench.run.pool import PLAYING, Done, Failed, Job, Progress, TimedOut
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.grades import Grade, Outcome, Part, PartGrade, Seeds
+from sysgym.labs.intake.files import digest
 from sysgym.labs.sandbox.process import Refused, Stopped
 from sysgym.labs.sources import SubmissionError
-from sysgym.labs.submissions import Submission, digest
+from sysgym.labs.submissions import Submission
 
-SUFFIXES = (".py", ".ipynb")
+WORKER_MEMORY_BYTES = 4_000_000_000
+"""Memory of a worker, in which laws are played and policies are read."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class GradeJob:
         """Grade; every part is reported when it is finished, so that it counts even if a later one loops."""
         from importlib import import_module
 
+        _limit_memory()
         lab = get_lab(self.lab)
         prepare = getattr(import_module(lab.module), "prepare", None)
         if prepare is not None:
@@ -54,6 +57,17 @@ class GradeJob:
             found.append(grade)
             report(grade)
         return tuple(found)
+
+
+def _limit_memory() -> None:
+    """Limit the memory of this worker, where the system can: a submission's text or policy may be a bomb."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = WORKER_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(WORKER_MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 def grade_parts(path: Path, parts: Sequence[Part], seeds: Seeds) -> Iterator[tuple[PartGrade, float | None]]:
@@ -97,10 +111,10 @@ def grade_all(jobs: Iterable[GradeJob], n_workers: int = 1) -> Iterator[Grade]:
     A submission that takes too long or kills its worker keeps the points of the parts before.
 
     Args:
-        jobs: Submissions.
+        jobs: Submissions; one is taken when its grading begins.
         n_workers: Number of processes.
     """
-    pending: Iterator[Job] = iter(list(jobs))
+    pending: Iterator[Job] = iter(jobs)
     found: dict[str, list[tuple[PartGrade, float | None]]] = {}
     running = run_jobs(lambda: next(pending, None), n_workers, (), _limit_s)
     with closing(running) as events:
@@ -123,6 +137,11 @@ def _limit_s(job: Job) -> float | None:
     return get_lab(job.lab).limit_s
 
 
+def refused(job: GradeJob, reason: str) -> Grade:
+    """Return the grade of a submission that is not graded: no points, and the reason."""
+    return _grade(job, _not_reached(job, 0, Failed(job, reason, "")))
+
+
 def _not_reached(job: GradeJob, done: int, failure: Failed) -> list[tuple[PartGrade, float | None]]:
     lab = get_lab(job.lab)
     if isinstance(failure, TimedOut):
@@ -138,48 +157,5 @@ def _not_reached(job: GradeJob, done: int, failure: Failed) -> list[tuple[PartGr
 
 def _grade(job: GradeJob, parts: Sequence[tuple[PartGrade, float | None]]) -> Grade:
     scores = [score for _, score in parts if score is not None]
-    path = Path(job.path)
-    sha256 = digest(path) if path.is_file() else ""
-    return Grade(job.lab, job.name, sha256, [part for part, _ in parts], sum(scores) if scores else None)
-
-
-def submissions_in(number: int, path: Path) -> list[tuple[str, Path]]:
-    """Return the submissions at a path, by name.
-
-    A file is one. In a folder, every Python file, notebook, and folder with such a file is one; a folder of a
-    single student, with ``labN.py`` or ``labN.ipynb``, is one too. Of a file and a notebook of the same name
-    the newer one counts.
-
-    Args:
-        number: Number of the lab.
-        path: File or folder.
-
-    Raises:
-        SysgymError: There is none.
-    """
-    if path.is_file():
-        return [(path.stem, path)]
-    own = _newest(path / f"lab{number}{suffix}" for suffix in SUFFIXES)
-    if own is not None:
-        return [(path.resolve().name, own)]
-    found: dict[str, Path] = {}
-    for one in sorted(path.iterdir()) if path.is_dir() else ():
-        if one.is_dir():
-            inside = _newest(one / f"lab{number}{suffix}" for suffix in SUFFIXES) or _newest(
-                file for file in sorted(one.iterdir()) if file.suffix in SUFFIXES
-            )
-        else:
-            inside = one if one.suffix in SUFFIXES else None
-        if inside is not None:
-            name = one.name if one.is_dir() else one.stem
-            found[name] = inside if name not in found else _newest((found[name], inside)) or inside
-    if not found:
-        raise SysgymError(
-            f"{path}: no submission; expected lab{number}.py or lab{number}.ipynb, or a folder of such files"
-        )
-    return sorted(found.items())
-
-
-def _newest(paths: Iterable[Path]) -> Path | None:
-    there = [path for path in paths if path.is_file()]
-    return max(there, key=lambda path: path.stat().st_mtime_ns, default=None)
+    grades = [part for part, _ in parts]
+    return Grade(job.lab, job.name, digest(Path(job.path)), grades, sum(scores) if scores else None)

@@ -30,7 +30,23 @@ from sysgym.labs.sources import SubmissionError, definitions, parse
 CALLBACKS = ("on_ack", "on_loss", "on_timeout")
 """Functions that every law must have; ``on_start`` is optional."""
 
+LARGEST_INTEGER = 2**63 - 1
+
 WRITABLE = ("cwnd", "ssthresh", "pacing_rate_bps")
+
+READABLE = frozenset(
+    {*WRITABLE, "srtt_ns", "min_rtt_ns", "una", "nxt", "high", "in_recovery", "state", "rttvar_ns"}
+)
+"""What a law may read of a flow: what its sender has measured, counted or decided.
+
+The rest of the record belongs to loss recovery, to the receiver and to the simulator. ``line_rate_bps`` and
+``base_rtt_ns``, which other laws use, would give the hidden links away: the core is half as fast as the
+hosts' links, and the product of both is the window.
+"""
+
+UNREADABLE_EVENTS = frozenset({"parameters", "n_parameters", "hops"})
+"""What a law may not read of an event: an address, and the length of the path."""
+
 HELPERS = {
     "multiplicative_decrease": multiplicative_decrease,
     "reno_increase": reno_increase,
@@ -38,7 +54,10 @@ HELPERS = {
     "slow_start": slow_start,
 }
 BUILTINS = {one.__name__: one for one in (abs, bool, float, int, max, min, range, round)}
-_RECORDS = {"flow": frozenset(FLOW.names or ()), "event": frozenset(EVENT.names or ())}
+_RECORDS = {
+    "flow": READABLE & frozenset(FLOW.names or ()),
+    "event": frozenset(EVENT.names or ()) - UNREADABLE_EVENTS,
+}
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 
 _STATEMENTS = (
@@ -88,6 +107,9 @@ def law_of(source: str) -> Transport:
     names = [*CALLBACKS, *(["on_start"] if _defines(source, "on_start") else [])]
     text = definitions(source, names)
     tree = parse(text)
+    for part in ast.walk(tree):  # docstrings are for readers; no other text is part of the language
+        if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
+            part.value = ast.copy_location(ast.Constant(None), part.value)
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     body = [node for node in tree.body if not _harmless_import(node)]
     constants: dict[str, float] = {}
@@ -114,7 +136,8 @@ def law_of(source: str) -> Transport:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     exec(compile(tree, file, "exec"), space)
     for name in functions - set(names):
-        space[name] = numba.njit(space[name])  # compiled functions call compiled ones only
+        # Compiled functions call compiled ones only, and indices are checked in these as in callbacks.
+        space[name] = numba.njit(boundscheck=True, error_model="python")(space[name])
     return Transport(
         "submission",
         "law of a submission",
@@ -155,6 +178,13 @@ def _constant(node: ast.stmt, known: dict[str, float]) -> dict[str, float]:
 
 
 def _number(node: ast.expr, known: dict[str, float]) -> float:
+    value = _evaluated(node, known)
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:  # squared often enough, it fills the memory
+        raise _wrong(node, "a whole number of a law has 64 bits at most")
+    return value
+
+
+def _evaluated(node: ast.expr, known: dict[str, float]) -> float:
     match node:
         case ast.Constant(value=int() | float() as value):
             return value
@@ -201,6 +231,10 @@ def _inside(function: ast.FunctionDef) -> Iterator[ast.AST]:
         yield from ast.walk(statement)
 
 
+def _names(record: str) -> str:
+    return ", ".join(sorted(_RECORDS[record]))
+
+
 def _check(node: ast.AST, functions: set[str]) -> None:
     """Raise if a node is not of the language."""
     if not isinstance(node, (*_STATEMENTS, *_EXPRESSIONS)) or isinstance(node, ast.FunctionDef):
@@ -210,7 +244,7 @@ def _check(node: ast.AST, functions: set[str]) -> None:
             " if, while, for ... in range(...) and calls of plain functions",
         )
     match node:
-        case ast.Constant(value=value) if not isinstance(value, int | float | str | None):
+        case ast.Constant(value=value) if not isinstance(value, int | float | None):
             raise _wrong(node, "only numbers")
         case ast.Name(id=name, ctx=ast.Store()) if name in {
             *_RECORDS,
@@ -230,7 +264,7 @@ def _check(node: ast.AST, functions: set[str]) -> None:
             )
         case ast.Attribute(value=ast.Name(id=record), attr=name) if record in _RECORDS:
             if name not in _RECORDS[record]:
-                raise _wrong(node, f"{record} has no field {name!r}; docs/adding-a-transport.md lists them")
+                raise _wrong(node, f"{record} has no field {name!r} for laws; these are {_names(record)}")
             if record == "event" and isinstance(node.ctx, ast.Store):
                 raise _wrong(node, "fields of event cannot be set")
         case ast.Attribute():

@@ -12,18 +12,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sysgym.errors import SysgymError
-from sysgym.scenarios.files import read_limited
+from sysgym.labs.intake.files import SubmissionError, content_of
 
-LARGEST_BYTES = 5_000_000
-"""Largest submission; notebooks contain their pictures."""
-
-_MAGIC = re.compile(r"^\s*[%!?].*$", re.MULTILINE)
+_MAGIC = re.compile(r"^[^\S\n]*[%!?].*$", re.MULTILINE)
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*")
-
-
-class SubmissionError(SysgymError):
-    """A submission that cannot be graded as it is; says what to change."""
 
 
 def read_source(path: Path) -> str:
@@ -33,11 +25,10 @@ def read_source(path: Path) -> str:
         path: File with the suffix ``.py`` or ``.ipynb``.
 
     Raises:
-        SubmissionError: It is neither, or no valid notebook, or not UTF-8.
-        SysgymError: It cannot be read, or is too large.
+        SubmissionError: It is neither, or no valid notebook, not UTF-8, a link, or too large.
     """
     try:
-        text = read_limited(path, LARGEST_BYTES).decode("utf-8")
+        text = content_of(path).decode("utf-8")
     except UnicodeDecodeError:
         raise SubmissionError(f"{path.name}: not a text in UTF-8") from None
     if path.suffix == ".py":
@@ -130,3 +121,6 @@ def _only(source: str, tree: ast.Module, kept: set[ast.stmt]) -> str:
         end = "\n" if line.endswith("\n") else ""
         shown[number - 1] = line if taken.get(number) in kept else end
     return "".join(shown)
+
+
+__all__ = ["SubmissionError", "definitions", "parse", "read_source"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sysgym.labs.intake.files import digest, policy_beside
 from sysgym.labs.sandbox.process import Limits, Sandbox, Stopped
 from sysgym.labs.sources import definitions, read_source
 
@@ -75,23 +75,6 @@ class Submission:
         if self._sandbox is None:
             self._sandbox = Sandbox(definitions(self.source, self._wanted), self._limits)
         return self._sandbox
-
-
-def digest(path: Path) -> str:
-    """Return the digest of a submission's file, and of a policy beside it."""
-    found = hashlib.sha256(path.read_bytes())
-    policy = policy_beside(path)
-    if policy is not None:
-        found.update(policy.read_bytes())
-    return found.hexdigest()
-
-
-def policy_beside(path: Path) -> Path | None:
-    """Return the trained policy of a submission: ``policy.zip``, or a file of its own name; None without."""
-    for name in (f"{path.stem}.zip", "policy.zip"):
-        if (path.parent / name).is_file():
-            return path.parent / name
-    return None
 
 
 __all__ = ["Stopped", "Submission", "digest", "policy_beside"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,8 @@ from sysgym.labs.catalogue import get_lab
 from sysgym.labs.classes import GradeBook
 from sysgym.labs.export import solution
 from sysgym.labs.grades import Grade
-from sysgym.labs.grading import GradeJob, grade_all, submissions_in
+from sysgym.labs.grading import GradeJob, grade_all, refused
+from sysgym.labs.intake.files import digest, policy_beside, submissions_in
 from tests.commands import Commands
 
 FORGERS = {
@@ -34,6 +37,14 @@ FORGERS = {
         "    json.loads = lambda _: {'number': 1, 'result': 0}\n    return 0\n"
     ),
     "=1+1": "def goodput_bps(*_):\n    raise ValueError('=cmd()')\n",
+    "halves": "def goodput_bps(*_):\n    raise ValueError('\\ud800')\n",
+    "escapes": "def goodput_bps(*_):\n    raise ValueError('\\x1b]0;mine\\x07\\x1b[2J [red]x[/nope] [/]')\n",
+    "kills": (
+        "import os\nimport signal\ndef goodput_bps(*_):\n"
+        "    for kill in (lambda: os.killpg(os.getpgid(os.getppid()), 9),\n"
+        "                 lambda: signal.pidfd_send_signal(os.pidfd_open(os.getppid()), 9)):\n"
+        "        try: kill()\n        except (OSError, AttributeError): pass\n    return 1\n"
+    ),
     "broken": "def goodput_bps(:\n",
     "empty": "",
 }
@@ -109,6 +120,122 @@ def test_a_law_that_loops_is_ended_and_the_parts_before_count(
     assert grade.parts[1].message == "not reached"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names and pipes of POSIX")
+def test_links_pipes_and_strange_names_stop_nobody(tmp_path: Path) -> None:
+    solved = tmp_path / "labs" / "solution.py"
+    solved.parent.mkdir()
+    solved.write_text(solution(get_lab(6)))
+    folder = tmp_path / "class"
+    (folder / "bob").mkdir(parents=True)
+    (folder / "eve").symlink_to(solved.parent)
+    (folder / "mallory.py").symlink_to(solved)
+    (folder / "bob" / "lab6.py").symlink_to(solved)
+    (folder / "loop.py").symlink_to("loop.py")
+    os.mkfifo(folder / "pipe.py")
+    (folder / "large.py").write_bytes(b"")
+    os.truncate(folder / "large.py", 10**12)  # needs no room on the disk
+    strange = {b"caf\xe9.py": "caf\\udce9", b"\x1b[2J.py": "\\x1b[2J", b"two\nlines.py": "two\\nlines"}
+    for file_name in strange:
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + file_name)).write_text("")
+    (folder / "ada.py").write_text(solved.read_text())
+    found = submissions_in(6, folder, of_class=True)
+    book = GradeBook.open(6, tmp_path / "grades.csv", "secret")
+    grades = {grade.submission: grade for grade in book.grade(found, 1)}
+    assert grades.pop("ada").points == 100
+    assert set(grades) == {"bob", "eve", "mallory", "loop", "pipe", "large", *strange.values()}
+    assert all(grade.points == 0.0 for grade in grades.values())
+    for name in ("bob", "eve", "mallory", "loop", "pipe"):
+        assert "hand in the file itself" in grades[name].parts[0].message
+    assert "larger than 5 MB" in grades["large"].parts[0].message
+    again = GradeBook.open(6, tmp_path / "grades.csv", None)
+    assert len(again.grades) == len(found)
+
+
+def test_a_student_who_names_a_file_as_the_lab_does_not_hide_the_class(tmp_path: Path) -> None:
+    for name in ("ada", "lab6", "zoe"):
+        (tmp_path / f"{name}.py").write_text("")
+    assert len(submissions_in(6, tmp_path, of_class=True)) == 3
+    assert [path.name for _, path in submissions_in(6, tmp_path)] == ["lab6.py"]
+
+
+def test_a_policy_counts_for_its_own_student_only(tmp_path: Path) -> None:
+    flat, own = tmp_path / "flat", tmp_path / "own"
+    for file in (flat / "ada.py", flat / "ben.py", flat / "123.py", own / "lab5.py", own / "tools.py"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("")
+    for folder in (flat, own):
+        (folder / "policy.zip").write_text("one")
+    assert policy_beside(flat / "ada.py") is None
+    assert policy_beside(flat / "123.py") is None
+    assert policy_beside(own / "lab5.py") == own / "policy.zip"
+    (flat / "ben.zip").write_text("his")
+    assert policy_beside(flat / "ben.py") == flat / "ben.zip"
+    if os.name != "nt":
+        (flat / "ada.zip").symlink_to(flat / "ben.zip")
+        assert policy_beside(flat / "ada.py") is None
+    before = digest(flat / "ben.py")
+    (flat / "ben.zip").write_text("another")
+    assert digest(flat / "ben.py") != before
+
+
+def test_grades_end_with_the_rules_that_gave_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = GradeBook.open(6, tmp_path / "grades.csv", "secret")
+    book.grades = {"ada": refused(GradeJob(6, "ada", str(tmp_path / "ada.py"), "secret"), "of old")}
+    book.write()
+    assert GradeBook.open(6, tmp_path / "grades.csv", None).grades.keys() == {"ada"}
+    monkeypatch.setattr("sysgym.labs.classes.rules_digest", lambda: "another threshold")
+    anew = GradeBook.open(6, tmp_path / "grades.csv", None)
+    assert (anew.grades, anew.salt) == ({}, "secret")
+
+
+def test_a_submission_with_which_the_grader_dies_twice_gets_no_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["ada", "kill", "zoe"]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(name)
+    graded: list[str] = []
+
+    def dies_at_kill(jobs: Iterable[GradeJob], n_workers: int) -> Iterator[Grade]:
+        running = []
+        for job in jobs:
+            running.append(job)
+            if len(running) < n_workers:
+                continue
+            if any(one.name == "kill" for one in running):
+                raise SystemExit("killed")
+            graded.append(running[0].name)
+            yield refused(running.pop(0), "graded")
+
+    monkeypatch.setattr("sysgym.labs.classes.grade_all", dies_at_kill)
+    found = submissions_in(6, tmp_path)
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            list(GradeBook.open(6, tmp_path / "grades.csv", "secret").grade(found, 2))
+    assert "kill" not in graded
+    assert "ada" in graded  # was under way when the grader died the first time, and is innocent
+    last = {
+        grade.submission: grade for grade in GradeBook.open(6, tmp_path / "grades.csv", None).grade(found, 1)
+    }
+    assert "ended twice" in last["kill"].parts[0].message
+    assert last.keys() == set(names)
+    assert set(graded) == {"ada", "zoe"}
+
+
+def test_who_stops_the_grader_by_hand_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(jobs: Iterable[GradeJob], n_workers: int) -> Iterator[Grade]:
+        yield from ()
+        next(iter(jobs))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sysgym.labs.classes.grade_all", stopped)
+    (tmp_path / "ada.py").write_text("")
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            list(GradeBook.open(6, tmp_path / "grades.csv", "s").grade(submissions_in(6, tmp_path), 1))
+    assert GradeBook.open(6, tmp_path / "grades.csv", "s").unfinished == {}
+
+
 def test_where_nothing_is_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(SysgymError, match=r"no submission; expected lab2\.py"):
         submissions_in(2, tmp_path)
@@ -117,8 +244,6 @@ def test_where_nothing_is_that_is_said(tmp_path: Path) -> None:
 
 
 def test_the_newer_of_file_and_notebook_counts(tmp_path: Path) -> None:
-    import os
-
     for number, suffix in enumerate((".py", ".ipynb")):
         (tmp_path / f"lab2{suffix}").write_text("")
         os.utime(tmp_path / f"lab2{suffix}", (number, number))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.export import solution
 from sysgym.labs.laws import law_of
@@ -36,11 +37,17 @@ FOREIGN = {
     "def on_ack(flow):\n    pass": "must have the arguments",
     "@staticmethod\ndef on_ack(flow, event):\n    pass": "no decorators",
     "G = open('x')\ndef on_ack(flow, event):\n    flow.cwnd += G": "a constant of a law is a number",
+    "G = 9999999999\nH = G * G\ndef on_ack(flow, event):\n    flow.cwnd += H": "64 bits at most",
     "G = 1 / 0\ndef on_ack(flow, event):\n    flow.cwnd += G": "division by zero",
     "G = 10 ** 10 ** 10\ndef on_ack(flow, event):\n    flow.cwnd += G": "a constant of a law is a number",
     "def on_ack(flow, event):\n    try:\n        pass\n    finally:\n        pass": "Try is not part",
     "def on_ack(flow, event):\n    max(1, 2, key=abs)": "no keyword arguments|keyword",
     "class on_ack:\n    pass": "a law may use",
+    "def on_ack(flow, event):\n    flow.cwnd = flow.line_rate_bps": "no field 'line_rate_bps' for laws",
+    "def on_ack(flow, event):\n    flow.cwnd = flow.base_rtt_ns": "no field 'base_rtt_ns' for laws",
+    "def on_ack(flow, event):\n    flow.cwnd = flow.rcv_nxt": "no field 'rcv_nxt' for laws",
+    "def on_ack(flow, event):\n    flow.cwnd = event.parameters": "no field 'parameters' for laws",
+    "def on_ack(flow, event):\n    x = 'much' * 10**9": "only numbers",
 }
 
 
@@ -67,3 +74,18 @@ def test_annotations_constants_and_helpers_are_part_of_it() -> None:
         + REST
     )
     assert play(Link(10e6, 0.01, 60e3, 20e3), law, duration_s=0.5).used > 0.5
+
+
+@pytest.mark.parametrize("index", ["123", "-99", "10**11"])
+def test_the_memory_beside_a_flow_is_not_reached_through_a_helper(index: str) -> None:
+    law = law_of(
+        "def poke(flow, i):\n    flow.state[i] = 1.0\n"
+        f"def on_ack(flow, event):\n    poke(flow, {index})\n{REST}"
+    )
+    with pytest.raises(SysgymError, match=r"raised|invalid|failed"):
+        play(Link(10e6, 0.01, 60e3, 20e3), law, duration_s=0.1)
+
+
+def test_docstrings_are_for_readers() -> None:
+    law = law_of(f'def on_ack(flow, event):\n    """Add."""\n    "more"\n    flow.cwnd += 0.1\n{REST}')
+    assert play(Link(10e6, 0.01, 60e3, 20e3), law, duration_s=0.1).used > 0.0

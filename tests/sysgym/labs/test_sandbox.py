@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sysgym.labs.sandbox.process import Limits, Refused, Sandbox, Stopped
+from sysgym.labs.sandbox.process import MOST_UNREAD, Limits, Refused, Sandbox, Stopped
 
 QUICK = Limits(call_s=1.0, cpu_s=20)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
@@ -76,6 +78,33 @@ HOSTILE = {
         "        except OSError: pass",
         "something else than answers",
     ),
+    "the guard by the garbage collector": (
+        "import gc\ndef f():\n    return len(gc.get_objects())",
+        "may not use gc.get_objects",
+    ),
+    "the guard's tools replaced": (
+        "import builtins\nimport os\ndef f():\n    os.path.realpath = lambda path: os.__file__\n"
+        "    builtins.type = builtins.len = lambda one: str\n    return open('/etc/passwd').read()",
+        "may not open /etc/passwd",
+    ),
+    "the guard's frame": (
+        "import os\ndef f():\n    try: os.remove('/x')\n    except PermissionError as error:\n"
+        "        trace = error.__traceback__\n        while trace.tb_next: trace = trace.tb_next\n"
+        "        trace.tb_frame.f_locals['refused'] = ('nothing',)\n    os.remove('/x')",
+        "may not use os.remove",
+    ),
+    "a way around": (
+        "import os\ndef f():\n    return open(os.path.dirname(os.__file__) + '/../../etc/passwd').read()",
+        "may not open",
+    ),
+    "a path that changes": (
+        "import io\nclass P(str): pass\ndef f():\n    return io.open(P('/etc/passwd')).read()",
+        "may not open",
+    ),
+    "rights": ("import os\ndef f():\n    os.chmod('/tmp', 0o777)", "may not use os.chmod"),
+    "times": ("import os\ndef f():\n    os.utime('/tmp', (1, 1))", "may not use os.utime"),
+    "attributes": ("import os\ndef f():\n    os.setxattr('/tmp', 'user.x', b'')", "may not use os.setxattr"),
+    "what has no audit event": ("import os\ndef f():\n    os.pidfd_open(1)", "no attribute 'pidfd_open'"),
     "an answer to the next question": (
         "import os\ndef f():\n    for n in range(3, 20):\n"
         '        try: os.write(n, b\'{"number": 2, "result": 1}\\n\')\n        except OSError: pass',
@@ -94,28 +123,6 @@ def test_what_a_submission_may_not_do_is_stopped_and_said(attempt: str) -> None:
         ask(source, limits=limits)
 
 
-@LINUX
-def test_the_kernel_refuses_files_where_the_guard_is_gone(tmp_path: Path) -> None:
-    """Landlock holds for code that gets around Python's audit hook; kernels before 5.13 lack it."""
-    (tmp_path / "secret").write_text("solution")
-    program = (
-        "import runpy, sys\nchild = runpy.run_path(sys.argv[1])\n"
-        "import ctypes\n"
-        "version = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint32(1))\n"
-        "child['confine'](('/usr/lib',))\n"
-        "print(version)\nopen(sys.argv[2]).read()"
-    )
-    import subprocess
-
-    from sysgym.labs.sandbox.process import CHILD
-
-    words = [sys.executable, "-c", program, str(CHILD), str(tmp_path / "secret")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if int(done.stdout) < 1:
-        pytest.skip("this kernel has no Landlock")
-    assert "PermissionError" in done.stderr
-
-
 def test_no_process_is_left() -> None:
     sandbox = Sandbox("def f():\n    while True: pass", QUICK)
     with pytest.raises(Stopped):
@@ -123,3 +130,39 @@ def test_no_process_is_left() -> None:
     assert sandbox._process.poll() is not None
     with pytest.raises(Stopped):
         sandbox.call("f", [])
+
+
+def test_a_flood_of_lines_is_not_kept() -> None:
+    source = (
+        "import os\ndef f():\n    for _ in range(1000):\n        for n in range(3, 20):\n"
+        "            try: os.write(n, b'1\\n' * 1000)\n            except OSError: pass"
+    )
+    sandbox = Sandbox(source, QUICK)
+    try:
+        with pytest.raises(Stopped, match="something else than answers"):
+            sandbox.call("f", [])
+        assert sandbox._lines.qsize() <= MOST_UNREAD
+    finally:
+        sandbox.close()
+
+
+@LINUX
+def test_the_end_is_not_waited_for_if_another_process_has_the_pipe() -> None:
+    sandbox = Sandbox("def f():\n    return 1", QUICK)
+    folder = Path(f"/proc/{sandbox._process.pid}/fd")
+    pipes = [one for one in folder.iterdir() if os.readlink(one).startswith("pipe:") and one.name != "0"]
+    kept = [os.open(one, os.O_WRONLY) for one in pipes if one.lstat().st_mode & 0o200]
+    assert kept
+    started = time.monotonic()
+    sandbox.close()
+    assert time.monotonic() - started < 5.0
+    for one in kept:
+        os.close(one)
+    sandbox._reader.join(5.0)
+    assert not sandbox._reader.is_alive()
+
+
+def test_errors_are_printable() -> None:
+    with pytest.raises(Refused) as caught:
+        ask("def f():\n    raise ValueError('\\ud800 \\x1b[2J \\u202e')")
+    assert str(caught.value) == "ValueError: \\ud800 \\x1b[2J \\u202e (line 2)"

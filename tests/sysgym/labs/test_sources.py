@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ def test_broken_notebooks_are_refused(text: str, tmp_path: Path) -> None:
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(SubmissionError, match=r"lab1\.ipynb"):
         read_source(file)
+
+
+def test_a_notebook_of_empty_lines_is_read_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "lab1.ipynb"
+    file.write_text(json.dumps({"cells": [{"cell_type": "code", "source": "\n" * 1_000_000}]}))
+    started = time.monotonic()
+    read_source(file)
+    assert time.monotonic() - started < 20.0  # a search that begins anew at every line takes hours
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

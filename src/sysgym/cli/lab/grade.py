@@ -52,10 +52,12 @@ def grade(
     from sysgym.errors import SysgymError
     from sysgym.labs.catalogue import get_lab
     from sysgym.labs.grades import VISIBLE
-    from sysgym.labs.grading import GradeJob, grade_all, submissions_in
+    from sysgym.labs.grading import GradeJob, grade_all
+    from sysgym.labs.intake.files import submissions_in
+    from sysgym.labs.intake.texts import printable_name
 
     lab = get_lab(number)
-    found = submissions_in(number, path)
+    found = submissions_in(number, path, of_class=csv is not None)
     if csv is not None:
         _grade_class(number, found, csv, salt, jobs or cpus())
         return
@@ -65,9 +67,9 @@ def grade(
         )
     (name, file) = found[0]
     screen = console()
-    screen.print(f"lab {number}, {lab.title}: {file}", markup=False)
+    screen.print(f"lab {number}, {lab.title}: {printable_name(str(file))}", markup=False)
     with console(stderr=True).status("grading") if console(stderr=True).is_terminal else _nothing():
-        (result,) = grade_all([GradeJob(number, name, str(file.resolve()), salt or VISIBLE)])
+        (result,) = grade_all([GradeJob(number, name, str(file.absolute()), salt or VISIBLE)])
     _print(result)
     if not result.passed:
         raise typer.Exit(1)

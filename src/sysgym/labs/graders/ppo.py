@@ -82,7 +82,11 @@ def _gap(submission: Submission, seeds: Seeds) -> Outcome:
 def _policy(submission: Submission, seeds: Seeds) -> Outcome:
     policy = policy_beside(submission.path)
     if policy is None:
-        return Outcome(0.0, f"no policy.zip beside {submission.path.name}")
+        name = submission.path.name
+        return Outcome(
+            0.0,
+            f"no policy.zip beside {name} (among other students' files: {submission.path.stem}.zip)",
+        )
     if policy.stat().st_size > LARGEST_POLICY_BYTES:
         return Outcome(0.0, f"{policy.name} is larger than {LARGEST_POLICY_BYTES / 1e6:g} MB")
     totals = [play_policy(policy, rate, seed).total for rate, seed in _worlds(seeds, "policy")]

@@ -19,13 +19,21 @@ from typing import IO, Any
 
 import numpy as np
 
+from sysgym.labs.intake.texts import printable
+
 CHILD = Path(__file__).with_name("child.py")
 
 LONGEST_ANSWER = 2_000_000
 """Characters of an answer; longer ones end the process."""
 
+MOST_UNREAD = 4
+"""Lines that wait for the grader; a process that writes more is no longer listened to."""
+
 START_S = 30.0
 """Time for Python and NumPy to load."""
+
+CLOSE_S = 1.0
+"""Time for the pipe to end with its process."""
 
 _KEPT = ("SYSTEMROOT", "PATH", "LANG", "LC_ALL")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -85,9 +93,10 @@ class Sandbox:
             **own_group,
         )
         assert self._process.stdout is not None
-        self._lines: queue.Queue[str] = queue.Queue()
+        self._lines: queue.Queue[str] = queue.Queue(MOST_UNREAD)
         arguments = (self._process.stdout, self._lines)
-        threading.Thread(target=_read, args=arguments, daemon=True).start()
+        self._reader = threading.Thread(target=_read, args=arguments, daemon=True)
+        self._reader.start()
         self._number = 0
         try:
             self._send(source)
@@ -110,7 +119,7 @@ class Sandbox:
         return self._ask(name, [_sent(one) for one in arguments])
 
     def close(self) -> None:
-        """End the process and everything that it started."""
+        """End the process and its session, without waiting for anything that has the pipe's other end."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.name == "nt":
@@ -118,10 +127,10 @@ class Sandbox:
                 else:
                     os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self._reader.join(CLOSE_S)
         self._folder.cleanup()
 
     def _ask(self, name: str, arguments: list[Any] | None) -> Any:
@@ -155,7 +164,7 @@ class Sandbox:
             self.close()
             raise Stopped("wrote something else than answers to the grader") from None
         if "error" in found:
-            raise Refused(str(found["error"])[:600])
+            raise Refused(printable(str(found["error"]), 600))
         return found["result"]
 
     def _ended(self) -> str:
@@ -186,13 +195,14 @@ def readable_folders() -> list[str]:
 
 
 def _read(pipe: IO[str], lines: queue.Queue[str]) -> None:
-    """Put the lines of a pipe into a queue; an empty one at the end."""
-    with contextlib.suppress(ValueError, OSError):
-        while line := pipe.readline(LONGEST_ANSWER):
-            lines.put(line)
-            if not line.endswith("\n"):
-                break
-    lines.put("")
+    """Put the lines of a pipe into a queue until it is full, then an empty one; closes the pipe."""
+    with contextlib.suppress(ValueError, OSError, queue.Full):
+        with pipe:
+            while line := pipe.readline(LONGEST_ANSWER):
+                lines.put_nowait(line)
+                if not line.endswith("\n"):
+                    break
+        lines.put_nowait("")
 
 
 def _sent(value: Any) -> Any:
