@@ -234,6 +234,17 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
         self._mask = self._allowed()
         return self.measured_s
 
+    def predict(self, plan: Plan) -> float:
+        """Return the time of a plan by the profile, s; the metric `predicted` counts different plans."""
+        if plan not in self._predicted:
+            self._predicted[plan] = step_time_s(self.pipeline, plan, self._thought)
+        return self._predicted[plan]
+
+    @property
+    def predicted(self) -> int:
+        """How many plans :meth:`predict` was asked about in this episode."""
+        return len(self._predicted)
+
     def action_of(self, kind: Kind, which: int) -> int:
         """Return the action of a change of :data:`~sysgym.emulator.pipelines.plans.KINDS`."""
         kinds = OF_STAGES if kind in OF_STAGES else OF_RANKS
@@ -255,6 +266,7 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
                 f" {drawn.machine.memory_bytes:g}, even if all stages recompute their activations;"
                 " use more of it, more stages, or a smaller model"
             )
+        self._predicted: dict[Plan, float] = {}
         self.best_s, self.tried = float("inf"), -1
         self._measure(plan)
         self.first_s = self._before_s = self._best_before_s = self.best_s
@@ -326,6 +338,7 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
             "time_s": best_s,
             "recomputing": float(sum(plan.recompute)),
             "tried": float(self.tried),
+            "predicted": float(self.predicted),
             "valid": float(self.outcome.valid),
         }
 
