@@ -89,7 +89,7 @@ def draw_work(scenario: FailSlowScenario, episode_seed: int) -> Work:
 
 
 def generated_work(scenario: FailSlowScenario, rng: np.random.Generator) -> Work:
-    """Return the work of a transformer, by the formulas of ``sysgym/PipelineTuning-v0``."""
+    """Return the work of a transformer, by the formulas of the module of generated pipelines."""
     job, machine = scenario.job, scenario.machine
     shape = Transformer(job.blocks, job.hidden, job.head_size, job.sequence, job.vocabulary, 1)
     layers = transformer_layers(shape, machine.flops_per_s)

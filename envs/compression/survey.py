@@ -140,7 +140,8 @@ def pages(n_workers: int, progress: Callable[[int, int], None]) -> list[SurveyPa
     setups = (
         f"{n_setups} set-ups: {', '.join(MODELS)}; {', '.join(map(str, WORKERS))} workers;"
         f" {', '.join(f'{b / 1e9:g}' for b in BANDWIDTHS_BPS)} Gbit/s;"
-        f" batch {', '.join(map(str, BATCHES))} of the reference batch. With each of {n_methods} methods: {n_setups * n_methods} cells."
+        f" batch {', '.join(map(str, BATCHES))} of the reference batch."
+        f" With each of {n_methods} methods: {n_setups * n_methods} cells."
     )
     columns = ("constants", "set-ups won", "at 10 Gbit/s or more", "cells won", "won by")
     rows = tuple(_row(*pair) for pair in zip(ASSUMPTIONS, found, strict=True))
