@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
 from sysgym.emulator.pipelines.drawing import draw_job
 from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought
 from sysgym.emulator.pipelines.plans import (
@@ -333,6 +334,7 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
         busy = float(computing.sum(axis=1).mean()) / len(pipeline.operations.ranks) / best_s
         return {
             "speedup": self.first_s / best_s,
+            "speedup_over_balanced": step_time_s(pipeline, self._balanced(), self._truth) / best_s,
             "idle": 1.0 - busy,
             "model_error": step_time_s(pipeline, plan, self._thought) / best_s - 1.0,
             "time_s": best_s,
@@ -341,6 +343,10 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
             "predicted": float(self.predicted),
             "valid": float(self.outcome.valid),
         }
+
+    def _balanced(self) -> Plan:
+        stages = balanced_stages(self.pipeline, first_plan(self.pipeline))
+        return balanced_ranks(self.pipeline, stages)
 
     def _scene(self) -> PipelineScene:
         return PipelineScene(

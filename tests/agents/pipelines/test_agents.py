@@ -52,6 +52,9 @@ def test_unchanged_is_the_reference() -> None:
     _, metrics = played(made("unchanged"), "pipeline-gpt")
     assert metrics["speedup"] == 1.0
     assert metrics["tried"] == 0.0
+    _, balanced = played(made("balanced"), "pipeline-gpt")
+    assert balanced["speedup_over_balanced"] == 1.0
+    assert metrics["speedup_over_balanced"] == pytest.approx(1.0 / balanced["speedup"])
 
 
 def test_by_the_profile_searches_are_ordered() -> None:
