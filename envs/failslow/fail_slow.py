@@ -147,7 +147,7 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     ## Version History
 
-    - v0: first version.
+    - v0: first version. Until 25 November 2026 steps had a closed form, and there were no slow stages, moves of layers and checkpoints.
     """  # noqa: E501, a table's row is one line
 
     SCENARIO = FailSlowScenario
