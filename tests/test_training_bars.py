@@ -90,7 +90,8 @@ def test_a_strict_bar_is_missed(
 def test_clocks_that_differ_are_told_from_errors(script: ModuleType) -> None:
     """Hosts of four ranks, whose clocks are 0.5 ms apart: found exactly, beyond what the trace has."""
     trace = synthetic_trace(1, n_stages=2, n_data_ranks=4, n_steps=8)
-    apart = aligned(trace, -5e-4 * (trace.operations.ranks // 4))
+    offsets_s = np.asarray(-5e-4 * (trace.operations.ranks // 4), np.float64)
+    apart = aligned(trace, offsets_s)
     of_own, absolute, own, between, within = script.clock_bars(apart, graph_of(apart), 3, 4)
     assert of_own.met is True
     assert absolute.met is None

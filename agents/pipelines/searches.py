@@ -128,7 +128,7 @@ class Search:
         def judged_s(plan: Plan) -> float:
             return self._predicted_s(world, plan)
 
-        best = []
+        best: list[Plan] = []
         # A run that stays near one plan leaves a part of the budget to warmer ones.
         for run in range(MOST_RUNS):
             trials = max(most - world.predicted, 0)
@@ -166,7 +166,8 @@ class RandomSearch(Search):
                 # Drawn, and left out if it is not allowed: to list all changes takes longer than a replay.
                 kind = KINDS[rng.integers(len(KINDS))]
                 which = int(rng.integers(job.stages if kind in OF_STAGES else job.data_ranks))
-                plan = changed(world.pipeline, plan, kind, which) or plan
+                other = changed(world.pipeline, plan, kind, which)
+                plan = plan if other is None else other
             self._predicted_s(world, plan)
 
 
@@ -218,9 +219,10 @@ class LocalSearch(Search):
                 tried.add(plan)
         while world.tried < measurements:
             near = [plan for _, _, plan in changes(pipeline, world.best_plan) if plan not in tried]
-            plan = min(near, key=judged_s) if near else None
-            if plan is None or judged_s(plan) == math.inf:
-                return self._measure_best(world, tried, measurements)
+            if not near or min(map(judged_s, near)) == math.inf:
+                self._measure_best(world, tried, measurements)
+                return
+            plan = min(near, key=judged_s)
             world.adopt(plan)
             tried.add(plan)
 

@@ -153,8 +153,10 @@ class StepTimes:
         n_replicas = self.work.n_replicas
         slot = (replica_of + n_replicas * np.arange(n_steps)[:, None]).ravel()
         size = n_steps * n_replicas
-        lengths = np.bincount(slot, self.work.lengths.ravel(), size).reshape(n_steps, n_replicas)
-        return lengths, np.bincount(slot, minlength=size).reshape(n_steps, n_replicas).astype(np.float64)
+        shape = (n_steps, n_replicas)
+        lengths = np.bincount(slot, self.work.lengths.ravel(), size).astype(np.float64).reshape(shape)
+        counts = np.bincount(slot, minlength=size).astype(np.float64).reshape(shape)
+        return lengths, counts
 
     def _exchange_s(self, plan: Plan) -> float:
         starts = (0, *plan.ends[:-1])

@@ -32,7 +32,7 @@ from tests.emulator.training.conftest import rows_of, write_csv
 EQUAL = {"job.length_log_sd": 0.0, "job.jitter_log_sd": 0.0, "job.steps": 1}
 
 
-def times_of(seed: int = 0, **overrides: Any) -> StepTimes:
+def times_of(seed: int = 0, /, **overrides: Any) -> StepTimes:
     scenario = load_scenario("failslow-hybrid", expect=FailSlowScenario, overrides=overrides)
     return StepTimes(draw_work(scenario, seed))
 
