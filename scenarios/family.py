@@ -184,6 +184,22 @@ class Work(NamedTuple):
     unit: str
 
 
+class SurveyPage(NamedTuple):
+    """Table of a survey.
+
+    Attributes:
+        title: Title above the table.
+        text: Content and method, in words.
+        columns: Headings.
+        rows: Cells as shown; the first is the name of the row.
+    """
+
+    title: str
+    text: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 @dataclass(frozen=True)
 class Family:
     """Family of problems.
@@ -213,6 +229,9 @@ class Family:
             before a benchmark starts workers; may be empty.
         live: Entry of a function from an environment to its view in ``sysgym live``, a
             ``sysgym.envs.live.LiveView``; may be empty.
+        surveys: Surveys that suites may request, by name: entry of a function (n_workers, progress) ->
+            sequence of :class:`SurveyPage`, tables about the family's world that need no contender.
+            ``progress(done, of)`` reports parts.
     """
 
     name: str
@@ -231,6 +250,7 @@ class Family:
     compile: str = ""
     prepare: str = ""
     live: str = ""
+    surveys: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self, env_id: str) -> Environment | None:
         """Return an environment by its id; None if there is none."""

@@ -3,163 +3,18 @@
 python scripts/compression_survey.py
 python scripts/compression_survey.py --picture docs/images/compression.png
 
-A set-up is a model, a number of workers, a bandwidth and a batch; a cell is a set-up with a method. Prints in
-how many of them a method is faster than no compression, and how that depends on the assumed constants. Their
-abstract has 6 of over 200 set-ups; theirs are others, so the counts are not meant to agree.
+`sysgym bench compression` prints the same tables and adds them to its report.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sysgym.emulator.compression.times import N_METHODS, NONE, FloatArray, Job, iteration_times_s, job_of
-from sysgym.envs.compression.render import LABELS, draw_times
-from sysgym.scenarios import load_scenario
-from sysgym.scenarios.schema.compression import METHODS, CompressionScenario
-
-TEMPLATE = "compression-datacenter"
-MODELS = {"ResNet-50": (97e6, 0.122), "ResNet-101": (170e6, 0.240), "BERT-base": (418e6, 0.330)}
-"""Assumed: bytes of the gradient, and the backward pass of a V100 at the reference batch."""
-
-WORKERS = (4, 8, 16, 32, 64, 96)
-BANDWIDTHS_BPS = (1e9, 5e9, 10e9, 25e9, 100e9)
-BATCHES = (0.25, 0.5, 1.0)
-"""Batch over the reference batch; the backward pass is in proportion."""
-
-PUBLISHED = tuple(method for method in range(N_METHODS) if METHODS[method] != "half_precision")
-"""Methods of the paper: all but 16 bits a value."""
-
-
-class Assumption(NamedTuple):
-    """One set of assumed constants.
-
-    Attributes:
-        name: What differs.
-        encoding: Factor of all times of encoding and decoding.
-        losses: Whether lost progress counts.
-        slowdown: Factor of a backward pass that is overlapped.
-        backward: Factor of the backward passes.
-        forward: Forward pass, as a share of the backward pass.
-        half: Whether no compression means 16 bits a value.
-        methods: Methods that compete.
-    """
-
-    name: str
-    encoding: float = 1.0
-    losses: bool = True
-    slowdown: float = 1.07
-    backward: float = 1.0
-    forward: float = 0.0
-    half: bool = False
-    methods: tuple[int, ...] = PUBLISHED
-
-
-ASSUMPTIONS = (
-    Assumption("as assumed"),
-    Assumption("time alone: no method loses progress", losses=False),
-    Assumption("encoding twice as slow", encoding=2.0),
-    Assumption("encoding twice as fast", encoding=0.5),
-    Assumption("encoding ten times as fast", encoding=0.1),
-    Assumption("accelerator four times as fast, encoding too", encoding=0.25, backward=0.25),
-    Assumption("accelerator four times as fast, encoding not", backward=0.25),
-    Assumption("overlap slows nothing", slowdown=1.0),
-    Assumption("overlap slows by a quarter", slowdown=1.25),
-    Assumption("with a forward pass of half the backward pass", forward=0.5),
-    Assumption("no compression has 16 bits a value", half=True),
-    Assumption("16 bits a value are a method", methods=tuple(range(N_METHODS))),
-)
-
-
-class Survey(NamedTuple):
-    """Gains over no compression, [n models, n workers, n bandwidths, n batches, n methods]."""
-
-    gains: FloatArray
-
-    def winners(self, methods: tuple[int, ...]) -> NDArray[np.int64]:
-        """Return the method with the largest gain in every set-up; ties go to no compression."""
-        best = self.gains[..., list(methods)].argmax(axis=-1)
-        return np.asarray(np.take(methods, best), np.int64)
-
-
-def scenario_of(gradient_bytes: float, backward_s: float, assumption: Assumption) -> CompressionScenario:
-    """Return the scenario of a model under some assumptions."""
-    changes = {
-        "job.gradient_bytes": gradient_bytes,
-        "job.backward_s": backward_s,
-        "job.forward_s": assumption.forward * backward_s,
-        "job.half_precision": assumption.half,
-        "job.overlap_slowdown": assumption.slowdown,
-        "network.latency_s": 0.0,
-        "encoding.scale": assumption.encoding,
-    }
-    return load_scenario(TEMPLATE, overrides=changes, expect=CompressionScenario)
-
-
-def survey(assumption: Assumption) -> Survey:
-    """Return the gain in progress a second of every cell."""
-    shape = (len(MODELS), len(WORKERS), len(BANDWIDTHS_BPS), len(BATCHES), N_METHODS)
-    gains = np.empty(shape)
-    places = list(itertools.product(WORKERS, BANDWIDTHS_BPS))
-    workers = np.array([place[0] for place in places])
-    bandwidths_bps = np.array([place[1] for place in places])
-    for model, (gradient_bytes, reference_s) in enumerate(MODELS.values()):
-        for batch, share in enumerate(BATCHES):
-            backward_s = assumption.backward * share * reference_s
-            scenario = scenario_of(gradient_bytes, backward_s, assumption)
-            times_s = iteration_times_s(
-                job_of(scenario), bandwidths_bps, workers, np.full(len(places), backward_s)
-            )
-            kept = kept_progress(scenario) if assumption.losses else np.ones(N_METHODS)
-            gains[model, :, :, batch] = (kept * times_s[:, :1] / times_s - 1.0).reshape(
-                len(WORKERS), len(BANDWIDTHS_BPS), N_METHODS
-            )
-    return Survey(gains)
-
-
-def kept_progress(scenario: CompressionScenario) -> FloatArray:
-    """Return the progress of an iteration by method, outside critical phases."""
-    return 1.0 - np.array([0.0, *(getattr(scenario.loss, method) for method in METHODS[1:])])
-
-
-def tables() -> Iterator[str]:
-    """Yield the lines of all tables."""
-    first = survey(ASSUMPTIONS[0])
-    n_setups = first.gains[..., 0].size
-    n_cells = n_setups * (len(PUBLISHED) - 1)
-    yield f"{n_setups} set-ups: {', '.join(MODELS)}; {', '.join(map(str, WORKERS))} workers;"
-    yield f"{', '.join(f'{b / 1e9:g}' for b in BANDWIDTHS_BPS)} Gbit/s; batch {', '.join(map(str, BATCHES))}."
-    yield f"With each of {len(PUBLISHED) - 1} methods: {n_cells} cells."
-    yield ""
-    yield "| constants | set-ups won | at 10 Gbit/s or more | cells won | won by |"
-    yield "| --- | ---: | ---: | ---: | --- |"
-    fast = np.array(BANDWIDTHS_BPS) >= 10e9
-    for assumption in ASSUMPTIONS:
-        found = survey(assumption)
-        winners = found.winners(assumption.methods)
-        competing = [method for method in assumption.methods if method != NONE]
-        cells = found.gains[..., competing] > 0.0
-        counts = {method: int((winners == method).sum()) for method in competing}
-        by = ", ".join(f"{LABELS[one]} {count}" for one, count in counts.items() if count)
-        won = winners != NONE
-        counted = (f"{one.sum()} of {one.size}" for one in (won, won[:, :, fast], cells))
-        yield f"| {assumption.name} | {' | '.join(counted)} | {by} |"
-    yield ""
-    yield "Set-ups won by bandwidth and workers, constants as assumed:"
-    yield ""
-    won = first.winners(PUBLISHED) != NONE
-    yield f"| Gbit/s | {' | '.join(f'{count} workers' for count in WORKERS)} |"
-    yield f"| ---: |{' ---: |' * len(WORKERS)}"
-    of = won.shape[0] * won.shape[3]
-    for place, bandwidth_bps in enumerate(BANDWIDTHS_BPS):
-        cells_ = " | ".join(f"{won[:, count, place].sum()} of {of}" for count in range(len(WORKERS)))
-        yield f"| {bandwidth_bps / 1e9:g} | {cells_} |"
+from sysgym.bench.surveys import make
+from sysgym.emulator.compression.times import Job, job_of
+from sysgym.envs.compression.render import draw_times
+from sysgym.envs.compression.survey import ASSUMPTIONS, MODELS, scenario_of
 
 
 def draw(path: Path) -> None:
@@ -185,8 +40,8 @@ def main() -> None:
     if arguments.picture is not None:
         draw(arguments.picture)
         return
-    for line in tables():
-        print(line)
+    for page in make("compression", 1, lambda done, of: None):
+        print(page.markdown())
 
 
 if __name__ == "__main__":

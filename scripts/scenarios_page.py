@@ -264,7 +264,7 @@ def _shipped_tuning() -> Iterator[str]:
 def _shipped_failslow() -> Iterator[str]:
     yield (
         "| scenario | replicas in training | in test | stages in training | in test"
-        " | slow workers and links an hour in training | in test |"
+        " | slow workers, stages and links an hour in training | in test |"
     )
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for info in list_scenarios("failslow"):
@@ -272,8 +272,8 @@ def _shipped_failslow() -> Iterator[str]:
         job, faults, splits = scenario.job, scenario.faults, (scenario.splits.train, scenario.splits.test)
         rates = []
         for split in splits:
-            ends = [split.ranges.get(f"faults.{kind}_per_hour") for kind in ("worker", "link")]
-            means = (faults.worker_per_hour, faults.link_per_hour)
+            ends = [split.ranges.get(f"faults.{kind}_per_hour") for kind in ("worker", "stage", "link")]
+            means = (faults.worker_per_hour, faults.stage_per_hour, faults.link_per_hour)
             cells = [
                 f"{end.low:g} to {end.high:g}" if end else f"{mean:g}"
                 for end, mean in zip(ends, means, strict=True)

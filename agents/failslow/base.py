@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from sysgym.emulator.failslow.run import Action
 from sysgym.envs.failslow.fail_slow import FailSlow
 from sysgym.envs.failslow.observation import COLUMNS
 from sysgym.scenarios.errors import SysgymError
 
 PLACE = {name: place for place, name in enumerate(COLUMNS)}
 """Place of every value in the observation."""
+
+
+class Noticed(NamedTuple):
+    """Logarithms of factors: the lower of the present one and its mean over some windows.
+
+    After a fault is gone, the mean stays high for a while, and the present factor does not.
+
+    Attributes:
+        worker: Of the slowest worker, beyond that of the slowest stage.
+        stage: Of the slowest stage.
+        link: Of the exchange.
+    """
+
+    worker: float
+    stage: float
+    link: float
+
+
+def noticed(observation: Any) -> Noticed:
+    """Return what is slow."""
+    worst, stage, link = (
+        float(min(observation[PLACE[name]], observation[PLACE[f"{name}_fast"]]))
+        for name in ("worst", "stage", "link")
+    )
+    return Noticed(worst - max(stage, 0.0), stage, link)
+
+
+def restart(observation: Any) -> Action:
+    """Return a restart, or first a checkpoint if it takes less time than what would be lost."""
+    lost = observation[PLACE["since_checkpoint"]] > observation[PLACE["checkpoint_cost"]]
+    return Action.CHECKPOINT if lost else Action.RESTART
 
 
 def world_of(env: gym.Env[Any, Any], agent: str) -> FailSlow:

@@ -31,31 +31,36 @@ class Clairvoyant:
     def act(self, observation: Any) -> int:
         """Return the action."""
         run = self._world.run
-        if run.paused or not (run.active(run.time_s).any() or np.ptp(run.microbatches)):
+        if run.paused or not (run.active(run.time_s).any() or run.plan != run.times.first):
             return Action.NONE
-        gains_s = [saved_s(run, action) for action in Action]
-        return int(np.argmax(gains_s))
+        best = Action(int(np.argmax([saved_s(run, action) for action in Action])))
+        if best is Action.RESTART and run.since_checkpoint_s > run.pause_s(Action.CHECKPOINT):
+            return Action.CHECKPOINT
+        return best
 
 
 def saved_s(run: FailSlowRun, action: Action) -> float:
-    """Return the work, s of a healthy job, that an action gains until the present faults are over."""
-    if action is Action.NONE:
+    """Return the work, s of a healthy job, that an action gains until the present faults are over.
+
+    A restart comes after a checkpoint, if that takes less time than what would be lost.
+    """
+    if action in (Action.NONE, Action.CHECKPOINT):
         return 0.0
     now_s = run.time_s
     active = run.active(now_s)
-    gone, relieved, counts = run.after(action, active)
+    gone, relieved, plan = run.after(action, active)
     ends_s = np.sort(run.faults.end_s[active])
     until_s = max(float(ends_s.max(initial=now_s)), now_s + 600.0)
     pause_s, gained_s = run.pause_s(action), 0.0
     if action is Action.RESTART:
-        gained_s -= run.since_checkpoint_s
+        gained_s -= min(run.since_checkpoint_s, run.pause_s(Action.CHECKPOINT))
     left_s, before = pause_s, run.relieved
     for end_s in (*ends_s.tolist(), until_s):
         took_s = end_s - now_s
         left = active & (run.faults.end_s > now_s)
         waits = 1.0 / run.slowdown(left)
         run.relieved = relieved
-        acts = 1.0 / run.slowdown(left & ~gone, counts)
+        acts = 1.0 / run.slowdown(left & ~gone, plan)
         run.relieved = before
         paused_s = min(left_s, took_s)
         left_s -= paused_s

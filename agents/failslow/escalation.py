@@ -7,14 +7,20 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.failslow.base import PLACE, world_of
+from sysgym.agents.failslow.base import PLACE, noticed, restart, world_of
 from sysgym.emulator.failslow.run import Action
 from sysgym.scenarios.errors import SysgymError
 
-_WORKER = (Action.REBALANCE, Action.REPLACE, Action.RESTART)
-_LINK = (Action.REROUTE, Action.RESTART)
+_LADDERS = (
+    (Action.REBALANCE, Action.REPLACE, Action.RESTART),
+    (Action.MOVE_LAYERS, Action.RESTART),
+    (Action.REROUTE, Action.RESTART),
+)
+"""Actions for a slow worker, stage and link."""
+
 _COST = {
     Action.REBALANCE: "rebalance_cost",
+    Action.MOVE_LAYERS: "move_layers_cost",
     Action.REROUTE: "reroute_cost",
     Action.REPLACE: "replace_cost",
     Action.RESTART: "restart_cost",
@@ -24,12 +30,12 @@ _COST = {
 class SkiRental:
     """The next dearer action when the time lost since the last one is a multiple of its cost.
 
-    A restart also costs the work since the last checkpoint. When nothing is slow, the next fault begins
-    with the cheapest action again, and microbatches are moved back.
+    A restart also costs a checkpoint, or the work since the last one. When nothing is slow, the next fault
+    begins with the cheapest action again, and microbatches and layers are moved back.
 
     Args:
         multiple: Lost time over the cost.
-        worker: Factor of a worker that counts as slow.
+        worker: Factor of a worker, or of a stage, that counts as slow.
         link: Factor of the exchange that counts as slow.
 
     Raises:
@@ -47,7 +53,7 @@ class SkiRental:
                 f" got {multiple!r}, {worker!r} and {link!r}"
             )
         self._multiple = multiple
-        self._high = (math.log(worker), math.log(link))
+        self._high = (math.log(worker), math.log(worker), math.log(link))
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Begin with nothing lost.
@@ -56,28 +62,33 @@ class SkiRental:
             SysgymError: If the environment belongs to another family.
         """
         self._interval_h = world_of(env, self.name).scenario.control.interval_s / 3600.0
-        self._lost_h = [0.0, 0.0]
-        self._level = [0, 0]
+        self._lost_h = [0.0, 0.0, 0.0]
+        self._level = [0, 0, 0]
 
     def act(self, observation: Any) -> int:
         """Return the action."""
         if observation[PLACE["paused"]] > 0.0:
             return Action.NONE
         lost = 1.0 - math.exp(-max(float(observation[PLACE["step"]]), 0.0))
-        for kind, (now, mean) in enumerate((("worst", "worst_fast"), ("link", "link_fast"))):
-            if min(observation[PLACE[now]], observation[PLACE[mean]]) <= self._high[kind]:
+        for kind, factor in enumerate(noticed(observation)):
+            if factor <= self._high[kind]:
                 self._lost_h[kind], self._level[kind] = 0.0, 0
                 continue
             self._lost_h[kind] += lost * self._interval_h
-            ladder = (_WORKER, _LINK)[kind]
+            ladder = _LADDERS[kind]
             if self._level[kind] == len(ladder):
                 continue
             action = ladder[self._level[kind]]
             cost_h = float(observation[PLACE[_COST[action]]])
             if action is Action.RESTART:
-                cost_h += float(observation[PLACE["since_checkpoint"]])
+                names = ("since_checkpoint", "checkpoint_cost")
+                cost_h += float(min(observation[PLACE[name]] for name in names))
             if self._lost_h[kind] >= self._multiple * cost_h:
+                if action is Action.RESTART and restart(observation) is Action.CHECKPOINT:
+                    return Action.CHECKPOINT
                 self._lost_h[kind], self._level[kind] = 0.0, self._level[kind] + 1
                 return action
-        balance = self._level[0] == 0 and observation[PLACE["imbalance"]] > 0.1
-        return Action.REBALANCE if balance else Action.NONE
+        if self._level[0] == 0 and observation[PLACE["imbalance"]] > 0.0:
+            return Action.REBALANCE
+        back = self._level[1] == 0 and observation[PLACE["moved"]] > 0.0
+        return Action.MOVE_LAYERS if back else Action.NONE

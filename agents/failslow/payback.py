@@ -7,8 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.failslow.base import PLACE, world_of
-from sysgym.agents.failslow.rules import noticed
+from sysgym.agents.failslow.base import PLACE, Noticed, noticed, restart, world_of
 from sysgym.emulator.failslow.run import Action
 from sysgym.scenarios.errors import SysgymError
 
@@ -47,8 +46,9 @@ class Payback:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        scenario = world_of(env, self.name).drawn
-        self._share, self._relief = scenario.job.communication_share, scenario.actions.reroute_relief
+        world = world_of(env, self.name)
+        self._share = world.run.times.exchange_share(world.run.times.first)
+        self._relief = world.drawn.actions.reroute_relief
         self._relieved_link = 1.0
         self._rerouted = False
 
@@ -57,43 +57,52 @@ class Payback:
         seen = {name: float(observation[place]) for name, place in PLACE.items()}
         if seen["paused"] > 0.0:
             return Action.NONE
-        worst, exchange = noticed(observation)
+        slow = noticed(observation)
         if self._rerouted:
             # What is left of the slowness after a move of traffic cannot be moved away again.
             self._relieved_link, self._rerouted = math.exp(seen["link"]), False
-        elif exchange <= self._high:
+        elif slow.link <= self._high:
             self._relieved_link = 1.0
-        gains_h = self._gains_h(seen, worst, exchange)
-        best = max(gains_h, key=lambda action: gains_h[action])
-        action = best if gains_h[best] > 0.0 else Action.NONE
+        gains_h = self._gains_h(seen, slow)
+        best = max(gains_h, key=lambda action: gains_h[action], default=Action.NONE)
+        action = best if gains_h.get(best, 0.0) > 0.0 else Action.NONE
         self._rerouted = action is Action.REROUTE
-        return action
+        return restart(observation) if action is Action.RESTART else action
 
-    def _gains_h(self, seen: dict[str, float], worst: float, exchange: float) -> dict[Action, float]:
+    def _gains_h(self, seen: dict[str, float], slow: Noticed) -> dict[Action, float]:
         """Return the work that each action gains, in h of a healthy job."""
         step, link = math.exp(seen["step"]), math.exp(seen["link"])
+        rebalanced, moved = math.exp(seen["step_rebalanced"]), math.exp(seen["step_moved"])
         compute = step - self._share * link
-        worker_h = self._base_h + self._growth * seen["worst_for"]
-        link_h = self._base_h + self._growth * seen["link_for"]
-        gains = {}
-        if worst > self._high:
+        worker_h, stage_h, link_h = (
+            self._base_h + self._growth * seen[f"{name}_for"] for name in ("worst", "stage", "link")
+        )
+        after = {}
+        if slow.worker > self._high:
             left = math.exp(max(seen["second"], 0.0) - seen["worst"])
-            gains[Action.REBALANCE] = (math.exp(seen["step_rebalanced"]), worker_h, seen["rebalance_cost"])
-            gains[Action.REPLACE] = (compute * left + step - compute, worker_h, seen["replace_cost"])
-        elif seen["imbalance"] > 0.0:
-            # Nothing is slow any more: microbatches are moved back for the rest of the job.
-            gains[Action.REBALANCE] = (
-                math.exp(seen["step_rebalanced"]),
-                seen["left"],
-                seen["rebalance_cost"],
-            )
-        if exchange > self._high:
+            after[Action.REBALANCE] = (rebalanced, worker_h, seen["rebalance_cost"])
+            after[Action.REPLACE] = (compute * left + step - compute, worker_h, seen["replace_cost"])
+        if max(slow.worker, slow.stage) > self._high:
+            lasting_h = stage_h if slow.stage > self._high else worker_h
+            after[Action.MOVE_LAYERS] = (moved, lasting_h, seen["move_layers_cost"])
+        else:
+            # Nothing is slow any more: what was moved is moved back for the rest of the job.
+            if seen["imbalance"] > 0.0:
+                after[Action.REBALANCE] = (rebalanced, seen["left"], seen["rebalance_cost"])
+            if seen["moved"] > 0.0:
+                after[Action.MOVE_LAYERS] = (moved, seen["left"], seen["move_layers_cost"])
+        if slow.link > self._high:
             relieved = step - self._share * (link - self._relieved_link) * self._relief
-            gains[Action.REROUTE] = (relieved, link_h, seen["reroute_cost"])
-        if max(worst, exchange) > self._high:
-            lost_h = seen["restart_cost"] + seen["since_checkpoint"]
-            gains[Action.RESTART] = (1.0, max(worker_h * (worst > 0.0), link_h * (exchange > 0.0)), lost_h)
+            after[Action.REROUTE] = (relieved, link_h, seen["reroute_cost"])
+        lasting = [
+            hours
+            for factor, hours in zip(slow, (worker_h, stage_h, link_h), strict=True)
+            if factor > self._high
+        ]
+        if lasting:
+            lost_h = seen["restart_cost"] + min(seen["since_checkpoint"], seen["checkpoint_cost"])
+            after[Action.RESTART] = (1.0, max(lasting), lost_h)
         return {
-            action: (1.0 / max(_CAUTION * after, 1.0) - 1.0 / step) * min(lasting_h, seen["left"]) - cost_h
-            for action, (after, lasting_h, cost_h) in gains.items()
-        } or {Action.NONE: 0.0}
+            action: (1.0 / max(_CAUTION * then, 1.0) - 1.0 / step) * min(lasting_h, seen["left"]) - cost_h
+            for action, (then, lasting_h, cost_h) in after.items()
+        }

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.failslow.base import PLACE, world_of
+from sysgym.agents.failslow.base import PLACE, noticed, world_of
 from sysgym.emulator.failslow.run import Action
 from sysgym.scenarios.errors import SysgymError
 
@@ -73,15 +73,17 @@ class AlwaysRestart(Never):
         """Return the action."""
         if observation[PLACE["since_action"]] < self._wait_h:
             return Action.NONE
+        seen = noticed(observation)
         slow = observation[PLACE["step"]] > self._high
-        return Action.RESTART if slow and max(noticed(observation)) > self._high else Action.NONE
+        worst = max(seen.worker + max(seen.stage, 0.0), seen.link)
+        return Action.RESTART if slow and worst > self._high else Action.NONE
 
 
 class Threshold(Never):
-    """Replaces a worker and moves traffic when a measured factor and its mean over some windows are high.
+    """Replaces a worker, moves layers or traffic when a factor and its mean over some windows are high.
 
     Args:
-        worker: Limit for workers.
+        worker: Limit for workers and for stages.
         link: Limit for the exchange.
         wait_h: Least time between actions, h.
 
@@ -99,17 +101,21 @@ class Threshold(Never):
         """Return the action."""
         if observation[PLACE["since_action"]] < self._wait_h:
             return Action.NONE
-        worker, link = noticed(observation)
-        if link > self._link:
+        seen = noticed(observation)
+        if seen.link > self._link:
             return Action.REROUTE
-        return Action.REPLACE if worker > self._worker else Action.NONE
+        if (seen.stage > self._worker) == (observation[PLACE["moved"]] == 0.0):
+            # Away from a slow stage, or back when none is slow.
+            return Action.MOVE_LAYERS
+        return Action.REPLACE if seen.worker > self._worker else Action.NONE
 
 
 class Cusum(Never):
     """Acts when the cumulative sum of what is above a drift exceeds a limit (Page, Biometrika 1954).
 
     For a slow worker, microbatches are moved and, if the sum exceeds a multiple of the limit, the worker is
-    replaced; from a slow link, traffic is moved away. When a sum is 0 again, microbatches are moved back.
+    replaced; from a slow stage, layers are moved, and from a slow link, traffic. When a sum is 0 again,
+    microbatches and layers are moved back.
 
     Args:
         drift: Logarithm of a factor that is normal.
@@ -137,31 +143,37 @@ class Cusum(Never):
             SysgymError: If the environment belongs to another family.
         """
         super().begin(env)
-        self._sums = [0.0, 0.0]
+        self._sums = [0.0, 0.0, 0.0]
         self._done: set[Action] = set()
 
     def act(self, observation: Any) -> int:
         """Return the action."""
         if observation[PLACE["paused"]] > 0.0:
             return Action.NONE
-        for kind, name in enumerate(("worst", "link")):
-            above = float(observation[PLACE[name]]) - self._drift
+        worst, stage, link = (float(observation[PLACE[name]]) for name in ("worst", "stage", "link"))
+        for kind, factor in enumerate((worst - max(stage, 0.0), stage, link)):
+            above = factor - self._drift
             # What was long slow is normal again after some windows, not after as many as it was slow.
             most = 2.0 * self._limit * self._escalation
             self._sums[kind] = min(
                 max(self._sums[kind] + (above if above > 0.0 else -self._limit), 0.0), most
             )
-        worker, link = self._sums
-        if worker == 0.0 and {Action.REBALANCE, Action.REPLACE} & self._done:
+        of_worker, of_stage, of_link = self._sums
+        if of_worker == 0.0 and {Action.REBALANCE, Action.REPLACE} & self._done:
             self._done -= {Action.REBALANCE, Action.REPLACE}
             if observation[PLACE["imbalance"]] > 0.0:
                 return Action.REBALANCE
-        if link == 0.0:
+        if of_stage == 0.0 and Action.MOVE_LAYERS in self._done:
+            self._done.discard(Action.MOVE_LAYERS)
+            if observation[PLACE["moved"]] > 0.0:
+                return Action.MOVE_LAYERS
+        if of_link == 0.0:
             self._done.discard(Action.REROUTE)
         for action, total, limit in (
-            (Action.REBALANCE, worker, self._limit),
-            (Action.REROUTE, link, self._limit),
-            (Action.REPLACE, worker, self._limit * self._escalation),
+            (Action.REBALANCE, of_worker, self._limit),
+            (Action.MOVE_LAYERS, of_stage, self._limit),
+            (Action.REROUTE, of_link, self._limit),
+            (Action.REPLACE, of_worker, self._limit * self._escalation),
         ):
             if total > limit and action not in self._done:
                 self._done.add(action)
@@ -173,14 +185,3 @@ def check_limits(agent: str, wait_h: float, *limits: float) -> None:
     """Raise SysgymError unless all limits are above 1 and the time is not negative."""
     if not min(limits) > 1.0 or not wait_h >= 0.0:
         raise SysgymError(f"{agent}: expected limits > 1 and wait_h >= 0, got {limits!r} and {wait_h!r}")
-
-
-def noticed(observation: Any) -> tuple[float, float]:
-    """Return the lower of the present factor and its mean over some windows, of workers and of the exchange.
-
-    After a fault is gone, the mean stays high for a while, and the present factor does not.
-    """
-    return (
-        float(min(observation[PLACE["worst"]], observation[PLACE["worst_fast"]])),
-        float(min(observation[PLACE["link"]], observation[PLACE["link_fast"]])),
-    )

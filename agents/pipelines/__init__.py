@@ -27,7 +27,12 @@ AGENTS = (
     _heuristic(
         "pipelines/critical_path", "searches:CriticalPath", "the best change by the profile, while one helps"
     ),
-    _heuristic("pipelines/annealing", "searches:Annealing", "simulated annealing on the profile"),
+    _heuristic(
+        "pipelines/random_search", "searches:RandomSearch", "random plans, best by the profile measured"
+    ),
+    _heuristic(
+        "pipelines/annealing", "searches:Annealing", "annealing on the profile, best of its plans measured"
+    ),
     _heuristic(
         "pipelines/local_search", "searches:LocalSearch", "measured changes, best by the profile first"
     ),

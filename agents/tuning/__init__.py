@@ -25,7 +25,10 @@ AGENTS = (
     _heuristic("fusion_by_need", "fixed:FusionByNeed", "the same, first layers first"),
     _heuristic("tuning/random", "searches:RandomAgent", "random changes"),
     _heuristic("critical_path", "searches:CriticalPath", "the best change by the profile, while one helps"),
-    _heuristic("tuning/annealing", "searches:Annealing", "simulated annealing on the profile"),
+    _heuristic("tuning/random_search", "searches:RandomSearch", "random plans, best by the profile measured"),
+    _heuristic(
+        "tuning/annealing", "searches:Annealing", "annealing on the profile, best of its plans measured"
+    ),
     _heuristic("local_search", "searches:LocalSearch", "measured changes, best by the profile first"),
     _heuristic(
         "tuning/oracle",

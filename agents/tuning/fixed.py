@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sysgym.agents.tuning.base import PlanningAgent
-from sysgym.emulator.tuning.job import Profile, as_thought
 from sysgym.emulator.tuning.plans import by_need, capped, fused
-from sysgym.emulator.tuning.timing import Plan, step_of
+from sysgym.emulator.tuning.timing import Plan
 from sysgym.envs.tuning.tuning import TrainingTuning
 from sysgym.scenarios.errors import SysgymError
 
@@ -44,7 +43,7 @@ class BestCap(PlanningAgent):
         profile = world.profile
         total_bytes = float(profile.gradient_bytes.sum())
         plans = [capped(profile, cap) for cap in np.geomspace(total_bytes / 200.0, total_bytes, 20)]
-        return best_by_profile([*plans, *(by_need(plan) for plan in plans)], profile)
+        return min([*plans, *(by_need(plan) for plan in plans)], key=world.predict)
 
 
 class Fusion(PlanningAgent):
@@ -65,9 +64,3 @@ class FusionByNeed(PlanningAgent):
     def plan(self, world: TrainingTuning) -> Plan:
         """Return the plan."""
         return by_need(fused(world.profile))
-
-
-def best_by_profile(plans: list[Plan], profile: Profile) -> Plan:
-    """Return the plan with the shortest step by the profile, the first of equal ones."""
-    thought = as_thought(profile)
-    return min(plans, key=lambda plan: step_of(plan, profile, thought).time_s)

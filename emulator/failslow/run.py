@@ -1,8 +1,6 @@
-"""Synchronous job with slow workers and links, in windows of wall time.
+"""Synchronous job with slow workers, stages and links, in windows of wall time.
 
-A replica with m microbatches takes the sum of its stages' times of a microbatch and m - 1 times the slowest
-one's, the time of 1F1B for equal stages and an upper bound of it for others; a step waits for the slowest
-replica and then for the exchange over the slowest link.
+The time of a step is that of replayed pipelines; see :mod:`sysgym.emulator.failslow.step_times`.
 """
 
 from __future__ import annotations
@@ -12,18 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sysgym.emulator.failslow.faults import STREAM, BoolArray, FloatArray, IntArray, draw_faults
+from sysgym.emulator.failslow.faults import STREAM, BoolArray, FloatArray, Kind, draw_faults
+from sysgym.emulator.failslow.step_times import Plan, StepTimes
+from sysgym.emulator.failslow.work import draw_work
 from sysgym.scenarios.schema.failslow import FailSlowScenario
 
 
 class Action(IntEnum):
-    """What can be done, from the cheapest to the dearest."""
+    """What can be done."""
 
     NONE = 0
     REBALANCE = 1
-    REROUTE = 2
-    REPLACE = 3
-    RESTART = 4
+    MOVE_LAYERS = 2
+    REROUTE = 3
+    REPLACE = 4
+    CHECKPOINT = 5
+    RESTART = 6
 
 
 class Window(NamedTuple):
@@ -34,7 +36,7 @@ class Window(NamedTuple):
         progress_s: Work done, s of a healthy job; negative if a restart lost more.
         slowdown: Time of a step over a healthy one's, at the window's end.
         paused_s: Time of the window without work.
-        needed: Whether something was slow when the action began.
+        needed: Whether something was slow, or the plan was another one than at first, when it began.
     """
 
     action: Action
@@ -44,48 +46,26 @@ class Window(NamedTuple):
     needed: bool
 
 
-def replica_times(stages: FloatArray, microbatches: IntArray) -> FloatArray:
-    """Return the compute time of each replica's step, in healthy stage times of a microbatch.
-
-    Args:
-        stages: Factors of the stages, shape (n_replicas, n_stages).
-        microbatches: Microbatches of each replica, shape (n_replicas,).
-    """
-    return np.asarray(stages.sum(axis=1) + (microbatches - 1) * stages.max(axis=1))
-
-
-def balanced(stages: FloatArray, n_microbatches: int) -> IntArray:
-    """Return the microbatches of each replica that make the slowest one as fast as possible.
-
-    Exact: each microbatch beyond one goes to the replica that then ends first (Graham's rule is optimal for
-    equal pieces on machines of different speeds).
-
-    Args:
-        stages: Factors of the stages, shape (n_replicas, n_stages).
-        n_microbatches: Microbatches of all replicas.
-    """
-    first, each = stages.sum(axis=1), stages.max(axis=1)
-    counts = np.ones(len(stages), np.int64)
-    for _ in range(n_microbatches - len(stages)):
-        counts[(first + counts * each).argmin()] += 1
-    return counts
-
-
 class FailSlowRun:
     """An episode: a job, faults that are known in advance, and windows in which actions are taken.
 
     Args:
         scenario: The drawn scenario.
-        episode_seed: Seed of faults and measurements.
+        episode_seed: Seed of the job, of faults and of measurements.
+
+    Raises:
+        TraceError: If the scenario's trace cannot be used.
 
     Attributes:
         scenario: The drawn scenario.
         faults: All faults, the future ones among them.
         relieved: Faults whose links traffic was moved away from, bool [n].
         gone: Faults that an action ended, likewise.
-        microbatches: Microbatches of each replica, shape (n_replicas,).
-        measured: Measured factors of all stages, shape (n_replicas, n_stages).
+        times: Times of steps.
+        plan: Who computes what.
+        measured: Measured factors of all workers, shape (n_replicas, n_stages).
         measured_link: Measured factor of the exchange.
+        measured_step: Measured time of a step over a healthy one's.
         time_s: Wall time.
         progress_s: Work done, s of a healthy job.
         windows: What happened.
@@ -93,18 +73,17 @@ class FailSlowRun:
 
     def __init__(self, scenario: FailSlowScenario, episode_seed: int) -> None:
         self.scenario = scenario
+        self.times = StepTimes(draw_work(scenario, episode_seed))
         rng = np.random.default_rng([STREAM, episode_seed])
-        self.faults = draw_faults(scenario, rng)
+        self.faults = draw_faults(scenario, rng, self.times.work.n_replicas, self.times.work.n_stages)
         self._noise = rng
-        job, n = scenario.job, len(self.faults.start_s)
+        n = len(self.faults.start_s)
         self.relieved: BoolArray = np.zeros(n, np.bool_)
         self.gone: BoolArray = np.zeros(n, np.bool_)
-        self.microbatches: IntArray = np.full(job.replicas, job.microbatches, np.int64)
-        self.work_s = 3600.0 * job.healthy_hours
+        self.plan = self.times.first
+        self.work_s = 3600.0 * scenario.job.healthy_hours
         self.time_s = self.progress_s = self._pause_s = self._saved_s = 0.0
         self.windows: list[Window] = []
-        healthy = np.ones((job.replicas, job.stages))
-        self._healthy_time = float(replica_times(healthy, self.microbatches)[0])
         self._measure()
 
     @property
@@ -127,29 +106,34 @@ class FailSlowRun:
         return (self.faults.start_s <= time_s) & (time_s < self.faults.end_s) & ~self.gone
 
     def factors(self, active: BoolArray) -> tuple[FloatArray, float]:
-        """Return the factors of the stages, shape (n_replicas, n_stages), and of the exchange."""
-        job, faults = self.scenario.job, self.faults
-        stages = np.ones(job.replicas * job.stages)
-        links = active & (faults.worker < 0)
-        workers = active & ~links
-        np.maximum.at(stages, faults.worker[workers], faults.factor[workers])
+        """Return the factors of the workers, shape (n_replicas, n_stages), and of the exchange."""
+        faults, workers = self.faults, np.ones_like(self.times.healthy)
+        if not active.any():
+            return workers, 1.0
+        for kind, place, factor in zip(
+            faults.kind[active].tolist(), faults.place[active].tolist(), faults.factor[active], strict=True
+        ):
+            if kind == Kind.WORKER:
+                at: tuple[int | slice, int] = divmod(place, workers.shape[1])
+            elif kind == Kind.STAGE:
+                at = (slice(None), place)
+            else:
+                continue
+            workers[at] = np.maximum(workers[at], factor)
         relief = np.where(self.relieved, self.scenario.actions.reroute_relief, 0.0)
         slow = 1.0 + (faults.factor - 1.0) * (1.0 - relief)
-        return stages.reshape(job.replicas, job.stages), float(slow[links].max(initial=1.0))
+        return workers, float(slow[active & (faults.kind == Kind.LINK)].max(initial=1.0))
 
-    def slowdown(self, active: BoolArray, microbatches: IntArray | None = None) -> float:
-        """Return the time of a step over that of a healthy one."""
-        stages, link = self.factors(active)
-        counts = self.microbatches if microbatches is None else microbatches
-        share = self.scenario.job.communication_share
-        compute = float(replica_times(stages, counts).max()) / self._healthy_time
-        return (1.0 - share) * compute + share * link
+    def slowdown(self, active: BoolArray, plan: Plan | None = None) -> float:
+        """Return the time of a step over that of a healthy one, by replay."""
+        workers, link = self.factors(active)
+        return self.times.step_s(workers, link, self.plan if plan is None else plan) / self.times.healthy_s
 
     def step(self, action: Action) -> Window:
         """Take an action and run a window; an action during a pause does nothing."""
         control = self.scenario.control
         active = self.active(self.time_s)
-        needed = bool(active.any()) or len(set(self.microbatches.tolist())) > 1
+        needed = bool(active.any()) or self.plan != self.times.first
         if self.paused:
             action = Action.NONE
         before_s = self.progress_s
@@ -178,40 +162,56 @@ class FailSlowRun:
     def pause_s(self, action: Action) -> float:
         """Return the pause of an action, s."""
         actions = self.scenario.actions
-        pauses = (0.0, actions.rebalance_s, actions.reroute_s, actions.replace_s, actions.restart_s)
+        pauses = {
+            Action.NONE: 0.0,
+            Action.REBALANCE: actions.rebalance_s,
+            Action.MOVE_LAYERS: actions.move_layers_s,
+            Action.REROUTE: actions.reroute_s,
+            Action.REPLACE: actions.replace_s,
+            Action.CHECKPOINT: actions.checkpoint_s,
+            Action.RESTART: actions.restart_s,
+        }
         return pauses[action]
 
     def slowest_worker(self) -> int:
         """Return the worker whose measured factor is largest."""
         return int(self.measured.argmax())
 
-    def rebalanced(self) -> IntArray:
-        """Return the microbatches of each replica that are best by the measured factors.
+    def noticed(self) -> FloatArray:
+        """Return the measured factors; those within four standard deviations of the error count as 1."""
+        slow = self.measured > np.exp(4.0 * self.scenario.control.noise_log_sd)
+        return np.where(slow, self.measured, 1.0)
 
-        Factors within three standard deviations of the measurement's error count as 1.
-        """
-        job, control = self.scenario.job, self.scenario.control
-        slow = self.measured > np.exp(3.0 * control.noise_log_sd)
-        return balanced(np.where(slow, self.measured, 1.0), job.replicas * job.microbatches)
+    def rebalanced(self) -> Plan:
+        """Return the plan with microbatches dealt by the noticed factors."""
+        return self.plan._replace(pace=self.times.paced(self.noticed(), self.plan.ends))
 
-    def after(self, action: Action, active: BoolArray) -> tuple[BoolArray, BoolArray, IntArray]:
-        """Return which faults an action ends and relieves, and the microbatches after it."""
-        gone, relieved, counts = self.gone.copy(), self.relieved.copy(), self.microbatches
-        job = self.scenario.job
+    def moved(self) -> Plan:
+        """Return the plan with layers divided by the noticed factors, and microbatches dealt as before."""
+        return self.plan._replace(ends=self.times.divided(self.noticed()))
+
+    def after(self, action: Action, active: BoolArray) -> tuple[BoolArray, BoolArray, Plan]:
+        """Return which faults an action ends and relieves, and the plan after it."""
+        gone, relieved, plan = self.gone.copy(), self.relieved.copy(), self.plan
+        faults = self.faults
         if action is Action.REBALANCE:
-            counts = self.rebalanced()
+            plan = self.rebalanced()
+        elif action is Action.MOVE_LAYERS:
+            plan = self.moved()
         elif action is Action.REROUTE:
-            relieved |= active & (self.faults.worker < 0)
+            relieved |= active & (faults.kind == Kind.LINK)
         elif action is Action.REPLACE:
-            gone |= active & (self.faults.worker == self.slowest_worker())
+            gone |= active & (faults.kind == Kind.WORKER) & (faults.place == self.slowest_worker())
         elif action is Action.RESTART:
             gone |= active
-            counts = np.full(job.replicas, job.microbatches, np.int64)
-        return gone, relieved, counts
+            plan = self.times.first
+        return gone, relieved, plan
 
     def _apply(self, action: Action, active: BoolArray) -> float:
-        self.gone, self.relieved, self.microbatches = self.after(action, active)
-        if action is Action.RESTART:
+        self.gone, self.relieved, self.plan = self.after(action, active)
+        if action is Action.CHECKPOINT:
+            self._saved_s = self.progress_s
+        elif action is Action.RESTART:
             self.progress_s = self._saved_s
         return self.pause_s(action)
 
@@ -221,8 +221,10 @@ class FailSlowRun:
         self._saved_s = max(self._saved_s, checkpoint_s * (self.progress_s // checkpoint_s))
 
     def _measure(self) -> None:
-        """Measure all stages and the exchange, each with an error."""
-        stages, link = self.factors(self.active(self.time_s))
-        error = np.exp(self._noise.normal(0.0, self.scenario.control.noise_log_sd, stages.size + 1))
-        self.measured: FloatArray = stages * error[1:].reshape(stages.shape)
+        """Measure all workers, the exchange and the step, each with an error."""
+        active = self.active(self.time_s)
+        workers, link = self.factors(active)
+        error = np.exp(self._noise.normal(0.0, self.scenario.control.noise_log_sd, workers.size + 2))
+        self.measured: FloatArray = workers * error[2:].reshape(workers.shape)
         self.measured_link = link * float(error[0])
+        self.measured_step = self.slowdown(active) * float(error[1])

@@ -8,6 +8,7 @@ Recomputation in Large Transformer Models, 2022.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,40 @@ BACKWARD_FACTOR = 2.0
 """Operations of a backward pass over those of a forward pass."""
 
 
+class Transformer(NamedTuple):
+    """Sizes of a transformer and its microbatches.
+
+    Attributes:
+        blocks: Transformer blocks.
+        hidden: Hidden size.
+        head_size: Size of an attention head.
+        sequence: Tokens of a sequence.
+        vocabulary: Tokens of the vocabulary.
+        sequences: Sequences of a microbatch.
+    """
+
+    blocks: int
+    hidden: int
+    head_size: int
+    sequence: int
+    vocabulary: int
+    sequences: int
+
+
 def layers_of(scenario: PipelineScenario) -> Layers:
-    """Return the layers by the formulas."""
-    job, machine = scenario.job, scenario.machine
+    """Return the layers of a scenario by the formulas."""
+    one = scenario.job
+    shape = Transformer(one.blocks, one.hidden, one.head_size, one.sequence, one.vocabulary, one.sequences)
+    return transformer_layers(shape, scenario.machine.flops_per_s)
+
+
+def transformer_layers(job: Transformer, flops_per_s: float) -> Layers:
+    """Return the layers by the formulas: the embedding, the blocks, the head.
+
+    Args:
+        job: Sizes.
+        flops_per_s: Operations that an accelerator does in a second.
+    """
     tokens, h = float(job.sequence * job.sequences), float(job.hidden)
     block_flops = tokens * (24.0 * h * h + 4.0 * job.sequence * h)
     head_flops = tokens * 2.0 * h * job.vocabulary
@@ -37,7 +69,7 @@ def layers_of(scenario: PipelineScenario) -> Layers:
     def column(first: float, block: float, last: float) -> FloatArray:
         return np.array([first, *[block] * job.blocks, last])
 
-    forward_s = column(0.0, block_flops, head_flops) / machine.flops_per_s
+    forward_s = column(0.0, block_flops, head_flops) / flops_per_s
     return Layers(
         forward_s,
         BACKWARD_FACTOR * forward_s,

@@ -21,6 +21,7 @@ FAMILY = Family(
         leading=("regret", "gain_over_never", "changes"),
         average="mean",
     ),
+    surveys={"compression": "sysgym.envs.compression.survey:pages"},
     agents="sysgym.agents.compression:AGENTS",
     disturbances=Disturbances(noise=True),
     describe="sysgym.envs.compression.show:in_words",

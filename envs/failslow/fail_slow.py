@@ -9,18 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.failslow.run import Action, FailSlowRun, replica_times
+from sysgym.emulator.failslow.run import Action, FailSlowRun
 from sysgym.envs.discrete import DiscreteEnv
 from sysgym.envs.failslow.metrics import episode_metrics, job_time_s
-from sysgym.envs.failslow.observation import COLUMNS, MEMORIES, OBSERVERS, FailSlowState, Tracked
+from sysgym.envs.failslow.observation import (
+    COLUMNS,
+    MEMORIES,
+    OBSERVERS,
+    FailSlowState,
+    Tracked,
+    now_measured,
+)
 from sysgym.envs.failslow.render import run_picture, run_text
 from sysgym.envs.failslow.rewards import REWARDS, WindowOutcome, weight_names
 from sysgym.envs.observations import Observer
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios.schema.failslow import FailSlowScenario
 
-HIGH = np.log([1.1, 1.2])
-"""Logarithms of the factors of workers and of the exchange that count as slow."""
+HIGH = np.log([1.1, 1.1, 1.2])
+"""Logarithms of the factors of workers, stages and the exchange that count as slow."""
 
 
 class FailSlow(DiscreteEnv[FailSlowScenario]):
@@ -32,25 +39,29 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
     for minutes or hours, and most recover by themselves. Waiting costs time as long as the fault lasts; moving
     microbatches, moving traffic, replacing a worker or restarting cost time at once, and nobody knows how long the fault would have lasted.
 
-    A job has replicas, each a pipeline of stages, one worker a stage. A step waits for the slowest replica, and then for the
-    exchange of gradients over the slowest link. A step of the environment is a window of `control.interval_s`, 60 s by default.
-    Factors of all workers and of the exchange are measured in every window, with an error.
+    A job has replicas, each a pipeline of stages, one worker a stage. The time of a step is replayed: each replica gathers its parameters
+    and runs its microbatches in the order of 1F1B; all wait for the slowest one, and then for the exchange of gradients over the slowest
+    link. Layers and microbatches are those of a transformer, or with `job.trace` those of recorded steps. A fault slows a worker, a
+    stage in all replicas, or a link. A step of the environment is a window of `control.interval_s`, 60 s by default. Factors of all
+    workers and of the exchange, and the time of a step, are measured in every window, with an error.
 
     ## Action Space
 
-    `Discrete(5)`. An action during the pause of another one does nothing.
+    `Discrete(7)`. An action during the pause of another one does nothing.
 
     | Action | Effect | Cost |
     | --- | --- | --- |
     | 0 | nothing | |
-    | 1 | moves microbatches between replicas, by the measured factors (those within the error count as 1); they stay until they are moved again | `actions.rebalance_s` |
-    | 2 | moves traffic away from the links that are slow now, which removes `actions.reroute_relief` of their excess | `actions.reroute_s` |
-    | 3 | replaces the worker whose measured factor is largest | `actions.replace_s` |
-    | 4 | restarts on other nodes: all present faults are gone | `actions.restart_s`, and the work since the last checkpoint |
+    | 1 | deals the microbatches to the replicas by the measured factors (those within the error count as 1); they stay until they are dealt again | `actions.rebalance_s` |
+    | 2 | divides the layers among the stages of all replicas by the measured factors, likewise; without effect on recorded stages | `actions.move_layers_s` |
+    | 3 | moves traffic away from the links that are slow now, which removes `actions.reroute_relief` of their excess | `actions.reroute_s` |
+    | 4 | replaces the worker whose measured factor is largest; a slow stage stays slow | `actions.replace_s` |
+    | 5 | writes a checkpoint | `actions.checkpoint_s` |
+    | 6 | restarts on other nodes with the first plan: all present faults are gone | `actions.restart_s`, and the work since the last checkpoint |
 
     ## Observation Space
 
-    `Box`, float32, shape (20,).
+    `Box`, float32, shape (28,).
 
     | Column of the observation | Meaning | Unit |
     | --- | --- | --- |
@@ -58,20 +69,28 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
     | `worst_fast` | its moving mean over some windows | ln of the factor |
     | `worst_slow` | its moving mean over many windows | ln of the factor |
     | `second` | measured factor of the slowest worker of the other replicas | ln of the factor |
+    | `stage` | measured factor of the slowest stage, the median of its workers' | ln of the factor |
+    | `stage_fast` | its moving mean over some windows | ln of the factor |
+    | `stage_slow` | its moving mean over many windows | ln of the factor |
     | `link` | measured factor of the exchange | ln of the factor |
     | `link_fast` | its moving mean over some windows | ln of the factor |
     | `link_slow` | its moving mean over many windows | ln of the factor |
-    | `step` | time of a step by the measured factors, over a healthy one's | ln of the factor |
-    | `step_rebalanced` | the same after microbatches were moved | ln of the factor |
+    | `step` | measured time of a step, over a healthy one's | ln of the factor |
+    | `step_rebalanced` | the same after microbatches were moved, as expected by the closed form | ln of the factor |
+    | `step_moved` | the same after layers were moved, likewise | ln of the factor |
     | `worst_for` | time since the slow moving mean of the slowest worker was below 1.1 | h |
+    | `stage_for` | time since the slow moving mean of the slowest stage was below 1.1 | h |
     | `link_for` | time since the slow moving mean of the exchange was below 1.2 | h |
-    | `imbalance` | most microbatches of a replica over the mean, less 1 | ratio |
+    | `imbalance` | slowest pace by which microbatches are dealt, over the fastest one, less 1 | ratio |
+    | `moved` | stages that do not end where they ended at first | share |
     | `since_action` | time since the last action; 20 before the first | h |
     | `since_checkpoint` | work that a restart would lose | h |
     | `left` | work that is left | h |
     | `rebalance_cost` | pause to move microbatches | h |
+    | `move_layers_cost` | pause to move layers | h |
     | `reroute_cost` | pause to move traffic away from slow links | h |
     | `replace_cost` | pause to replace the slowest worker | h |
+    | `checkpoint_cost` | pause to write a checkpoint | h |
     | `restart_cost` | pause to restart | h |
     | `paused` | an action is under way | 0 or 1 |
 
@@ -117,7 +136,7 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     ## Baselines
 
-    The agents `never`, `always_restart`, `threshold`, `cusum`, `ski_rental`, `failslow/random`, `clairvoyant` (privileged) and learned ones.
+    The agents `never`, `always_restart`, `threshold`, `cusum`, `ski_rental`, `payback`, `failslow/random`, `clairvoyant` (privileged) and learned ones.
     `sysgym bench failslow` evaluates them and `sysgym report` prints delays with confidence intervals.
 
     ## References
@@ -128,7 +147,7 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     ## Version History
 
-    - v0: first version.
+    - v0: first version. Until 25 November 2026 steps had a closed form, and there were no slow stages, moves of layers and checkpoints.
     """  # noqa: E501, a table's row is one line
 
     SCENARIO = FailSlowScenario
@@ -165,13 +184,13 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     def _begin(self, episode_seed: int) -> None:
         self.run = FailSlowRun(self.drawn, episode_seed)
-        self._tracked = Tracked(np.zeros((len(MEMORIES), 2)), np.zeros(2), np.inf)
+        self._tracked = Tracked(np.zeros((len(MEMORIES), 3)), np.zeros(3), np.inf)
         self._track(0.0)
 
     def _track(self, passed_s: float) -> None:
         """Add the last measurement to what is remembered."""
         run, before = self.run, self._tracked
-        now = np.log([run.measured.max(), run.measured_link])
+        now = now_measured(run)
         keeps = np.array(MEMORIES)[:, None]
         means = keeps * before.means + (1.0 - keeps) * now
         since_s = np.where(means[-1] > HIGH, before.since_s + passed_s, 0.0)
@@ -191,16 +210,13 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     def _state(self) -> FailSlowState:
         run = self.run
-        job = run.scenario.job
-        equal = np.full(job.replicas, job.microbatches, np.int64)
-        healthy = float(replica_times(np.ones_like(run.measured), equal)[0])
-        exchange = job.communication_share * run.measured_link
-        steps = [
-            (1.0 - job.communication_share) * float(replica_times(run.measured, counts).max()) / healthy
-            + exchange
-            for counts in (run.microbatches, run.rebalanced())
+        noticed, link, times = run.noticed(), run.measured_link, run.times
+        now_s = times.expected_s(noticed, link, run.plan)
+        after = [
+            run.measured_step * times.expected_s(noticed, link, plan) / now_s
+            for plan in (run.rebalanced(), run.moved())
         ]
-        return FailSlowState(run, self._tracked, *steps)
+        return FailSlowState(run, self._tracked, *after)
 
     def _info(self) -> dict[str, Any]:
         return {**super()._info(), "time_s": self.run.time_s}

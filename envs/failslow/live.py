@@ -28,7 +28,7 @@ class FailSlowView:
         """Return the scene of the present episode, and report its first frame."""
         run = self._env.run
         self.after_step()
-        replicas = [f"replica {number}" for number in range(run.scenario.job.replicas)]
+        replicas = [f"replica {number}" for number in range(run.times.work.n_replicas)]
         return Scene(
             panels=(
                 LevelsPanel("replicas", "Slowest worker of each replica, over a healthy one", replicas, "%"),

@@ -15,18 +15,25 @@ def in_words(scenario: FailSlowScenario) -> Iterator[tuple[str, str]]:
     job, faults, actions = scenario.job, scenario.faults, scenario.actions
     yield (
         "Job",
-        f"{job.replicas} replicas of {job.stages} stages, {job.microbatches} microbatches each;"
-        f" {job.healthy_hours:g} h without faults, a checkpoint every {job.checkpoint_s / 60:g} min.",
+        (
+            f"Steps of the trace {job.trace};"
+            if job.trace
+            else f"{job.replicas} replicas of {job.stages} stages, {job.microbatches} microbatches each;"
+            f" {job.blocks} blocks of hidden size {job.hidden};"
+        )
+        + f" {job.healthy_hours:g} h without faults, a checkpoint every {job.checkpoint_s / 60:g} min.",
     )
     yield (
         "Faults",
         f"{faults.worker_per_hour:g} slow workers an hour for {faults.worker_mean_s / 60:g} min on average,"
+        f" {faults.stage_per_hour:g} slow stages for {faults.stage_mean_s / 60:g} min,"
         f" {faults.link_per_hour:g} slow links for {faults.link_mean_s / 60:g} min.",
     )
     yield (
         "Pauses",
-        f"{actions.rebalance_s:g} s to move microbatches, {actions.reroute_s:g} s to move traffic,"
-        f" {actions.replace_s:g} s to replace a worker, {actions.restart_s:g} s to restart.",
+        f"{actions.rebalance_s:g} s to move microbatches, {actions.move_layers_s:g} s to move layers,"
+        f" {actions.reroute_s:g} s to move traffic, {actions.replace_s:g} s to replace a worker,"
+        f" {actions.checkpoint_s:g} s for a checkpoint, {actions.restart_s:g} s to restart.",
     )
 
 

@@ -15,11 +15,13 @@ STEP_METRICS: dict[str, str] = {
 
 EPISODE_METRICS: dict[str, str] = {
     "speedup": "true time of a step with the first plan over the least one",
+    "speedup_over_balanced": "the same with layers and microbatches balanced by rules",
     "idle": "share of the workers' time in which they do not compute, under the best plan",
     "model_error": "time by the profile over the true one of the best plan, minus 1",
     "time_s": "least true time of a training step, s",
     "recomputing": "stages that recompute their activations in the best plan",
     "tried": "plans whose true time was measured",
+    "predicted": "plans whose time by the profile the agent asked for",
     "valid": "0 if an action was taken that the mask forbids, else 1",
 }
 """Meaning of every episode metric."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
 from sysgym.emulator.pipelines.drawing import draw_job
 from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought
 from sysgym.emulator.pipelines.plans import (
@@ -234,6 +235,17 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
         self._mask = self._allowed()
         return self.measured_s
 
+    def predict(self, plan: Plan) -> float:
+        """Return the time of a plan by the profile, s; the metric `predicted` counts different plans."""
+        if plan not in self._predicted:
+            self._predicted[plan] = step_time_s(self.pipeline, plan, self._thought)
+        return self._predicted[plan]
+
+    @property
+    def predicted(self) -> int:
+        """How many plans :meth:`predict` was asked about in this episode."""
+        return len(self._predicted)
+
     def action_of(self, kind: Kind, which: int) -> int:
         """Return the action of a change of :data:`~sysgym.emulator.pipelines.plans.KINDS`."""
         kinds = OF_STAGES if kind in OF_STAGES else OF_RANKS
@@ -255,6 +267,7 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
                 f" {drawn.machine.memory_bytes:g}, even if all stages recompute their activations;"
                 " use more of it, more stages, or a smaller model"
             )
+        self._predicted: dict[Plan, float] = {}
         self.best_s, self.tried = float("inf"), -1
         self._measure(plan)
         self.first_s = self._before_s = self._best_before_s = self.best_s
@@ -321,13 +334,19 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
         busy = float(computing.sum(axis=1).mean()) / len(pipeline.operations.ranks) / best_s
         return {
             "speedup": self.first_s / best_s,
+            "speedup_over_balanced": step_time_s(pipeline, self._balanced(), self._truth) / best_s,
             "idle": 1.0 - busy,
             "model_error": step_time_s(pipeline, plan, self._thought) / best_s - 1.0,
             "time_s": best_s,
             "recomputing": float(sum(plan.recompute)),
             "tried": float(self.tried),
+            "predicted": float(self.predicted),
             "valid": float(self.outcome.valid),
         }
+
+    def _balanced(self) -> Plan:
+        stages = balanced_stages(self.pipeline, first_plan(self.pipeline))
+        return balanced_ranks(self.pipeline, stages)
 
     def _scene(self) -> PipelineScene:
         return PipelineScene(

@@ -22,6 +22,7 @@ EPISODE_METRICS: dict[str, str] = {
     "time_s": "least true time of a training step, s",
     "buckets": "buckets of the best plan",
     "tried": "plans whose true time was measured",
+    "predicted": "plans whose time by the profile the agent asked for",
     "valid": "0 if an action was taken that the mask forbids, else 1",
 }
 """Meaning of every episode metric."""

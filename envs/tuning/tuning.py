@@ -209,6 +209,17 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
         self._mask = self._allowed()
         return self.measured_s
 
+    def predict(self, plan: Plan) -> float:
+        """Return the time of a plan by the profile, s; the metric `predicted` counts different plans."""
+        if plan not in self._predicted:
+            self._predicted[plan] = step_of(plan, self.profile, self._thought).time_s
+        return self._predicted[plan]
+
+    @property
+    def predicted(self) -> int:
+        """How many plans :meth:`predict` was asked about in this episode."""
+        return len(self._predicted)
+
     @property
     def _n_actions(self) -> int:
         return 3 * n_rows(self.scenario)
@@ -217,6 +228,7 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
         self.drawn = self.scenario.draw(self.split, episode_seed)
         self.profile, self._truth = draw_job(self.drawn, episode_seed)
         self._thought = as_thought(self.profile)
+        self._predicted: dict[Plan, float] = {}
         self.best_s, self.tried = float("inf"), -1
         self._measure(self._first_plan())
         self.first_s = self._before_s = self._best_before_s = self.best_s
@@ -301,6 +313,7 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
             "time_s": best_s,
             "buckets": float(len(self.best_plan.ends)),
             "tried": float(self.tried),
+            "predicted": float(self.predicted),
             "valid": float(self.outcome.valid),
         }
 

@@ -15,8 +15,13 @@ Seconds = Annotated[float, Field(ge=0.0, le=1e6)]
 
 
 class FailSlowJob(Table):
-    """A job of data-parallel replicas, each a pipeline of stages."""
+    """A job of data-parallel replicas, each a pipeline of stages; or steps of a recorded trace."""
 
+    trace: str = Field(
+        default="",
+        description="table of operations, see docs/training-jobs.md: a job of its steps, stages and replicas,"
+        " whose microbatches can move; empty: a transformer by the other keys",
+    )
     replicas: Annotated[int, Field(ge=2, le=256)] = Field(description="data-parallel replicas")
     stages: Annotated[int, Field(ge=1, le=64)] = Field(
         description="pipeline stages of a replica; a worker each"
@@ -24,11 +29,28 @@ class FailSlowJob(Table):
     microbatches: Annotated[int, Field(ge=1, le=1024)] = Field(
         description="microbatches of a replica and step"
     )
+    blocks: Annotated[int, Field(ge=1, le=512)] = Field(default=32, description="transformer blocks")
+    hidden: Annotated[int, Field(ge=64, le=65_536)] = Field(default=4096, description="hidden size")
+    head_size: Annotated[int, Field(ge=1, le=4096)] = Field(
+        default=128, description="size of an attention head; GPT-3's"
+    )
+    sequence: Annotated[int, Field(ge=16, le=1_048_576)] = Field(
+        default=2048, description="tokens of a microbatch of mean length"
+    )
+    vocabulary: Annotated[int, Field(ge=2, le=10_000_000)] = Field(
+        default=50_257, description="tokens of the vocabulary; GPT-2's"
+    )
+    length_log_sd: LogSd = Field(
+        default=0.2, description="assumed: standard deviation of the logarithm of microbatches' lengths"
+    )
+    jitter_log_sd: LogSd = Field(
+        default=0.02, description="assumed: standard deviation of the logarithm of factors of each pass"
+    )
+    steps: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=4, description="steps that are replayed for the mean time of a step"
+    )
     healthy_hours: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
         description="time of the job without faults, h"
-    )
-    communication_share: Annotated[float, Field(ge=0.0, le=0.95)] = Field(
-        default=0.2, description="assumed: share of a healthy step in which gradients are exchanged"
     )
     checkpoint_s: Annotated[float, Field(gt=0.0, le=1e6)] = Field(
         default=1800.0,
@@ -36,32 +58,55 @@ class FailSlowJob(Table):
     )
 
 
+class FailSlowMachine(Table):
+    """Accelerators and links of a generated job."""
+
+    flops_per_s: Annotated[float, Field(ge=1e9, le=1e18)] = Field(
+        default=1.5e14, description="assumed: operations that an accelerator does in a second"
+    )
+    bandwidth_bps: Annotated[float, Field(ge=1e6, le=1e14)] = Field(
+        default=1e11, description="assumed: bandwidth between accelerators, bit/s"
+    )
+    latency_s: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        default=10e-6, description="latency of a transfer, s"
+    )
+
+
 class FailSlowFaults(Table):
-    """Faults that come and go. A worker's slows its computing, a link's the exchange of gradients."""
+    """Faults that come and go: of a worker, of a stage in all replicas, of a link between replicas."""
 
     worker_per_hour: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
-        description="slow workers that appear in an hour, in the whole job"
+        description="assumed: slow workers that appear in an hour, in the whole job"
     )
     worker_mean_s: Annotated[float, Field(gt=0.0, le=1e6)] = Field(
-        default=600.0, description="their mean duration, s"
-    )
-    link_per_hour: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
-        description="slow links that appear in an hour, in the whole job"
-    )
-    link_mean_s: Annotated[float, Field(gt=0.0, le=1e6)] = Field(
-        default=1440.0, description="their mean duration, s"
-    )
-    duration_log_sd: LogSd = Field(
-        default=1.2, description="standard deviation of the logarithm of durations"
+        default=600.0, description="their mean duration, s (Greyhound)"
     )
     worker_factor: Annotated[float, Field(gt=1.0, le=100.0)] = Field(
         default=1.5, description="assumed: median factor of a slow worker's computing"
     )
+    stage_per_hour: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
+        default=0.0, description="assumed: slow stages that appear in an hour, in the whole job"
+    )
+    stage_mean_s: Annotated[float, Field(gt=0.0, le=1e6)] = Field(
+        default=1800.0, description="assumed: their mean duration, s"
+    )
+    stage_factor: Annotated[float, Field(gt=1.0, le=100.0)] = Field(
+        default=1.4, description="assumed: median factor of the computing of all workers of a slow stage"
+    )
+    link_per_hour: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
+        description="assumed: slow links that appear in an hour, in the whole job"
+    )
+    link_mean_s: Annotated[float, Field(gt=0.0, le=1e6)] = Field(
+        default=1440.0, description="their mean duration, s (Greyhound)"
+    )
     link_factor: Annotated[float, Field(gt=1.0, le=100.0)] = Field(
         default=2.5, description="assumed: median factor of the exchange over a slow link"
     )
+    duration_log_sd: LogSd = Field(
+        default=1.2, description="assumed: standard deviation of the logarithm of durations"
+    )
     factor_log_sd: LogSd = Field(
-        default=0.4, description="standard deviation of the logarithm of a factor less 1"
+        default=0.4, description="assumed: standard deviation of the logarithm of a factor less 1"
     )
 
 
@@ -69,11 +114,15 @@ class FailSlowActions(Table):
     """What actions cost; all of it assumed."""
 
     rebalance_s: Seconds = Field(default=10.0, description="pause to move microbatches between replicas, s")
+    move_layers_s: Seconds = Field(
+        default=30.0, description="pause to move layers between the stages of all replicas, s"
+    )
     reroute_s: Seconds = Field(default=60.0, description="pause to move traffic away from slow links, s")
     reroute_relief: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.7, description="share of the excess of present slow links that this removes"
     )
     replace_s: Seconds = Field(default=300.0, description="pause to replace the slowest worker, s")
+    checkpoint_s: Seconds = Field(default=30.0, description="pause to write a checkpoint, s")
     restart_s: Seconds = Field(
         default=900.0, description="pause to restart on other nodes from the last checkpoint, s"
     )
@@ -94,19 +143,23 @@ class FailSlowDecisions(Table):
 class FailSlowScenario(Scenario):
     """Scenario of fail-slow faults."""
 
-    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("job", "faults", "actions")
+    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("job", "machine", "faults", "actions")
 
     family: Literal["failslow"] = Field(description="family of problems; decides which keys the file has")
     job: FailSlowJob = Field(description="the job")
+    machine: FailSlowMachine = Field(default_factory=FailSlowMachine, description="accelerators and links")
     faults: FailSlowFaults = Field(description="the faults")
     actions: FailSlowActions = Field(default_factory=FailSlowActions, description="what actions cost")
     control: FailSlowDecisions = Field(default_factory=FailSlowDecisions, description="the agent's clock")
     reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the healthy job fits into an episode."""
+        """Check that the healthy job fits into an episode, and that every stage has a layer."""
         most_s = self.control.interval_s * self.control.episode_steps
         if 3600.0 * self.job.healthy_hours > most_s:
             yield Problem(
                 "job.healthy_hours", self.job.healthy_hours, f"no more than the episode, {most_s / 3600:g} h"
             )
+        job = self.job
+        if not job.trace and job.blocks + 2 < job.stages:
+            yield Problem("job.blocks", job.blocks, f"at least {job.stages - 2} for {job.stages} stages")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +18,8 @@ from sysgym.bench.results.records import read_record
 from sysgym.bench.results.row_format import Strict, Text
 from sysgym.bench.tables import Table, markdown_table
 from sysgym.errors import UnknownName
+from sysgym.scenarios.families import families
+from sysgym.scenarios.family import load_entry
 from sysgym.scenarios.files import make_folder, write_atomically
 
 FILE = "survey.json"
@@ -31,7 +32,7 @@ SURVEYS = {
     "p2": "sysgym.studies.p2_survey:survey",
     "sim-vs-linux": "sysgym.studies.sim_vs_linux:survey",
 }
-"""Name in suites -> ``module:function(n_workers, progress)``."""
+"""Name in suites -> ``module:function(n_workers, progress)``; families declare further ones."""
 
 
 class _PageFields(Strict):
@@ -83,17 +84,19 @@ def make(name: str, n_workers: int, progress: Progress) -> list[Page]:
     """Run a survey and return its pages.
 
     Args:
-        name: One of :data:`SURVEYS`.
+        name: One of :data:`SURVEYS`, or a survey that a family declares.
         n_workers: Number of processes.
         progress: Callback of progress.
 
     Raises:
         UnknownName: There is no such survey.
     """
+    of_families = {known: entry for family in families().values() for known, entry in family.surveys.items()}
+    if name in of_families:
+        return [Page(*page) for page in load_entry(of_families[name])(n_workers, progress)]
     if name not in SURVEYS:
-        raise UnknownName("survey", name, SURVEYS)
-    module, _, function = SURVEYS[name].partition(":")
-    pages: list[Page] = getattr(import_module(module), function)(n_workers, progress)
+        raise UnknownName("survey", name, [*SURVEYS, *of_families])
+    pages: list[Page] = load_entry(SURVEYS[name])(n_workers, progress)
     return pages
 
 

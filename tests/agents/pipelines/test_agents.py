@@ -52,6 +52,9 @@ def test_unchanged_is_the_reference() -> None:
     _, metrics = played(made("unchanged"), "pipeline-gpt")
     assert metrics["speedup"] == 1.0
     assert metrics["tried"] == 0.0
+    _, balanced = played(made("balanced"), "pipeline-gpt")
+    assert balanced["speedup_over_balanced"] == 1.0
+    assert metrics["speedup_over_balanced"] == pytest.approx(1.0 / balanced["speedup"])
 
 
 def test_by_the_profile_searches_are_ordered() -> None:
@@ -66,7 +69,7 @@ def test_by_the_profile_searches_are_ordered() -> None:
         assert all(one["model_error"] == pytest.approx(0.0, abs=1e-9) for one in of.values())
         best = max(of[name]["speedup"] for name in balanced)
         assert of["annealing"]["speedup"] >= best - 1e-12
-        assert of["local_search"]["speedup"] >= of["annealing"]["speedup"] - 1e-12
+        assert of["local_search"]["speedup"] >= best - 1e-12
         assert of["oracle"]["speedup"] >= of["annealing"]["speedup"] - 1e-12
 
 
@@ -78,6 +81,18 @@ def test_balanced_microbatches_are_faster_on_average() -> None:
         for name in ("longest_first", "random", "local_search")
     }
     assert means["local_search"] >= means["longest_first"] > means["random"] > 1.0
+
+
+@pytest.mark.parametrize("name", ["random_search", "annealing", "local_search"])
+def test_searches_have_the_same_budget(name: str) -> None:
+    """No more plans by the profile than the budget, and as many measurements as the episode has."""
+    for seed in (10_000, 10_002):
+        world, metrics = played(made(name), "pipeline-gpt", seed)
+        assert metrics["predicted"] <= 1000
+        assert metrics["tried"] == world.scenario.control.episode_steps
+        _, few = played(made(name, evaluations=60, measurements=5), "pipeline-gpt", seed)
+        assert few["predicted"] <= 60
+        assert few["tried"] <= 5
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -93,6 +108,7 @@ def test_agents_refuse_other_environments(name: str) -> None:
     [
         ("annealing", {"evaluations": 0}, "evaluations >= 1"),
         ("annealing", {"warmth": 0.0}, "warmth > 0"),
+        ("random_search", {"measurements": 0}, "measurements >= 1"),
     ],
 )
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:

@@ -85,6 +85,18 @@ def test_local_search_measures_what_the_profile_finds_best() -> None:
     assert means["local_search"] > means["random"]
 
 
+@pytest.mark.parametrize("name", ["random_search", "annealing", "local_search"])
+def test_searches_have_the_same_budget(name: str) -> None:
+    """No more plans by the profile than the budget, and as many measurements as the episode has."""
+    for seed in (10_000, 10_002):
+        world, metrics = played(made(name), "tuning-buckets", seed)
+        assert metrics["predicted"] <= 2000
+        assert metrics["tried"] == world.scenario.control.episode_steps
+        _, few = played(made(name, evaluations=60, measurements=5), "tuning-buckets", seed)
+        assert few["predicted"] <= 60
+        assert few["tried"] <= 5
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_agents_refuse_other_environments(name: str) -> None:
     other = gym.make("sysgym/CollectiveSynthesis-v0")
@@ -99,6 +111,7 @@ def test_agents_refuse_other_environments(name: str) -> None:
         ("25_mb", {"cap_mb": 0.0}, "cap_mb > 0"),
         ("annealing", {"evaluations": 0}, "evaluations >= 1"),
         ("annealing", {"warmth": 0.0}, "warmth > 0"),
+        ("random_search", {"measurements": 0}, "measurements >= 1"),
     ],
 )
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:

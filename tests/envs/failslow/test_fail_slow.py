@@ -18,14 +18,17 @@ from gymnasium.utils.env_checker import check_env as check_with_gymnasium
 from stable_baselines3.common.env_checker import check_env as check_with_sb3
 
 import sysgym
-from sysgym.emulator.failslow.faults import Faults
+from sysgym.emulator.failslow.faults import Faults, Kind
 from sysgym.emulator.failslow.run import Action
+from sysgym.emulator.training.synthetic import synthetic_trace
 from sysgym.envs.failslow.live import live_view
 from sysgym.envs.failslow.metrics import EPISODE_METRICS, STEP_METRICS
 from sysgym.envs.failslow.show import draw, in_words
 from sysgym.scenarios import list_scenarios, load_scenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError
 from sysgym.scenarios.schema.failslow import FailSlowScenario
+from tests.emulator.failslow.given import QUIET, give
+from tests.emulator.training.conftest import rows_of, write_csv
 
 REGISTERED = sysgym.__version__
 SHIPPED = [info.name for info in list_scenarios("failslow")]
@@ -43,7 +46,7 @@ def play(env: Any, action_seed: int = 0, episode_seed: int = 3, acts: float = 0.
     rng = np.random.default_rng(action_seed)
     trace = [env.reset(options={"episode_seed": episode_seed})]
     while len(trace) == 1 or not (trace[-1][2] or trace[-1][3]):
-        trace.append(env.step(int(rng.integers(5)) if rng.random() < acts else 0))
+        trace.append(env.step(int(rng.integers(7)) if rng.random() < acts else 0))
     return trace
 
 
@@ -71,7 +74,7 @@ def test_observations_are_in_the_space_and_metrics_are_described(scenario: str) 
     assert set(trace[0][1]["metrics"]) == set(STEP_METRICS)
     metrics = trace[-1][-1]["episode_metrics"]
     assert set(metrics) == set(EPISODE_METRICS)
-    kinds = ("rebalances", "reroutes", "replacements", "restarts")
+    kinds = ("rebalances", "layer_moves", "reroutes", "replacements", "checkpoints", "restarts")
     assert metrics["actions"] == sum(metrics[kind] for kind in kinds) >= metrics["needless"]
 
 
@@ -121,7 +124,8 @@ def test_what_has_not_begun_is_not_shown() -> None:
             run.faults = Faults(
                 run.faults.start_s,
                 run.faults.end_s + 1e5 * ~begun,
-                np.where(begun, run.faults.worker, np.arange(n) % 32),
+                np.where(begun, run.faults.kind, Kind.WORKER),
+                np.where(begun, run.faults.place, np.arange(n) % 32),
                 np.where(begun, run.faults.factor, 9.0),
             )
         shown.append([env.step(0)[0] for _ in range(9)])
@@ -131,10 +135,9 @@ def test_what_has_not_begun_is_not_shown() -> None:
 def test_the_end_of_a_fault_is_not_shown_before_it() -> None:
     shown = []
     for end_s in (700.0, 1e5):
-        env = make(overrides={**SHORT, "faults.worker_per_hour": 0.0, "faults.link_per_hour": 0.0})
+        env = make(overrides={**SHORT, **QUIET, "control.noise_log_sd": 0.05})
         env.reset(options={"episode_seed": 1})
-        env.run.faults = Faults(np.array([90.0]), np.array([end_s]), np.array([3]), np.array([2.0]))
-        env.run.gone = env.run.relieved = np.zeros(1, np.bool_)
+        give(env.run, [(90.0, end_s, Kind.WORKER, 3, 2.0)])
         shown.append([env.step(0)[0] for _ in range(20)])
     np.testing.assert_array_equal(shown[0][:11], shown[1][:11])
     place = env.observation_index.index("worst")
@@ -174,7 +177,7 @@ def test_it_can_be_pickled_in_the_middle() -> None:
     for action in (0, 1, 0, 2):
         env.step(action)
     copy = pickle.loads(pickle.dumps(env))
-    for action in (0, 0, 3, 0, 0):
+    for action in (0, 2, 0, 4, 0, 0):
         one, other = env.step(action), copy.step(action)
         np.testing.assert_array_equal(one[0], other[0])
         assert one[1:4] == other[1:4]
@@ -188,7 +191,7 @@ def test_pictures_and_texts(tmp_path: Path) -> None:
     later = env.render()
     assert first.shape == later.shape
     assert not np.array_equal(first, later)
-    assert "1 x rebalance, 0 x reroute" in env._text()
+    assert "1 x rebalance, 0 x move layers, 0 x reroute" in env._text()
     draw(load_scenario("failslow-hybrid", expect=FailSlowScenario), tmp_path / "faults.png")
     assert (tmp_path / "faults.png").stat().st_size > 10_000
     with pytest.raises(SysgymError, match="cannot be written"):
@@ -214,7 +217,9 @@ def test_the_live_view_reports_every_window() -> None:
 
 def test_a_scenario_in_words() -> None:
     words = dict(in_words(load_scenario("failslow-hybrid", expect=FailSlowScenario)))
-    assert words["Job"].startswith("8 replicas of 4 stages, 16 microbatches each; 5 h without faults")
+    assert words["Job"].startswith(
+        "8 replicas of 4 stages, 16 microbatches each; 32 blocks of hidden size 4096;"
+    )
     assert "1.5 slow workers an hour for 10 min on average" in words["Faults"]
 
 
@@ -230,3 +235,14 @@ def test_a_scenario_in_words() -> None:
 def test_values_that_make_no_sense_are_refused(key: str, value: Any, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         load_scenario("failslow-hybrid", overrides={key: value})
+
+
+def test_recorded_steps(tmp_path: Path) -> None:
+    trace = synthetic_trace(1, n_stages=2, n_data_ranks=3, n_microbatches=4, n_steps=5)
+    path = str(write_csv(tmp_path / "trace.csv", rows_of(trace)))
+    env = make(overrides={**SHORT, "job.trace": path})
+    one = play(env)
+    assert env.run.times.work.n_replicas == 3
+    assert all(env.observation_space.contains(observation) for observation, *_ in one)
+    assert digest(play(make(overrides={**SHORT, "job.trace": path}))) == digest(one)
+    assert "Steps of the trace" in dict(in_words(env.scenario))["Job"]

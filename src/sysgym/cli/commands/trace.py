@@ -49,6 +49,7 @@ PublishedOption = Annotated[
     ),
 ]
 _MOST_PARTS = 8
+_MOST_OFFSETS = 16
 _NO_LOSS = 1e-9
 _SEVERAL = 2
 
@@ -64,7 +65,8 @@ def replay_(
         ),
     ] = None,
     align_clocks: Annotated[
-        bool, typer.Option("--align-clocks", help="Estimate and remove the offsets of the ranks' clocks.")
+        bool,
+        typer.Option("--align-clocks", help="Estimate, print and remove the offsets of the ranks' clocks."),
     ] = False,
     published_graph: PublishedOption = False,
     system: SystemOption = "dgx-h100",
@@ -91,6 +93,8 @@ def replay_(
         says = "removed" if align_clocks else "kept; --align-clocks removes them"
         apart_ms = 1e3 * float(offsets_s.max() - offsets_s.min())
         out.print(f"clocks of ranks differ by up to {apart_ms:.3g} ms ({says})")
+        if align_clocks:
+            _print_offsets(read.operations.ranks.tolist(), offsets_s.tolist())
         rows = [
             (one.name, one.steps, f"{one.bias:+.2%}", f"{one.mean:.2%}", f"{one.largest:.2%}")
             for one in step_errors(read, graph)
@@ -136,6 +140,18 @@ def what_if(
     if picture is not None:
         draw_trace(picture, read, graph, found, _place_of(read, step))
         out.print(f"wrote {picture}")
+
+
+def _print_offsets(ranks: list[int], offsets_s: list[float]) -> None:
+    """Print by how much each rank's clock is ahead of the first one's; of many, the largest."""
+    from sysgym.cli.terminal import console, table
+
+    largest = sorted(zip(ranks, offsets_s, strict=True), key=lambda one: -abs(one[1]))[:_MOST_OFFSETS]
+    rows = [(str(rank), f"{1e3 * offset_s:+.4f} ms") for rank, offset_s in largest]
+    heading = ">clock ahead of the first rank's"
+    console().print(table("rank", heading, rows=rows))
+    if len(ranks) > len(rows):
+        console().print(f"(the {len(rows)} largest of {len(ranks)})")
 
 
 def _print_shares(found: WhatIf) -> None:

@@ -48,7 +48,10 @@ def test_replays_are_compared_with_predictions_without_a_replay(
 
 def test_clocks_are_aligned_on_request(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "kept" in run(capsys, "replay", str(file))
-    assert "removed" in run(capsys, "replay", str(file), "--align-clocks")
+    out = run(capsys, "replay", str(file), "--align-clocks")
+    assert "removed" in out
+    assert "clock ahead of the first rank's" in out
+    assert " ms" in out.partition("rank's")[2]
 
 
 @pytest.mark.parametrize("options", [[], ["--published-graph"]])
