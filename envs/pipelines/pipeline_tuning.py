@@ -322,7 +322,7 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
         return {
             "speedup": self.first_s / best_s,
             "idle": 1.0 - busy,
-            "model_error": step_time_s(pipeline, plan, self._thought) / best_s - 1.0,
+            "model_error": abs(step_time_s(pipeline, plan, self._thought) / best_s - 1.0),
             "time_s": best_s,
             "recomputing": float(sum(plan.recompute)),
             "tried": float(self.tried),
