@@ -63,9 +63,7 @@ def read_trace(path: Path, *, whole_stages: bool = False) -> TrainingTrace:
         TraceError: If the file cannot be read, is of another format, or has no step that can be used.
         MissingExtra: If the library for Parquet is not installed.
     """
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise TraceError(path, f'a name that ends in "{suffix}"', " or ".join(SUFFIXES), _REMEDY)
+    suffix = check_table_name(path)
     if not path.is_file():
         raise TraceError(path, "no such file", "a table of operations", "check the path")
     columns = _read_parquet(path) if suffix == ".parquet" else _read_csv(path)
@@ -144,6 +142,18 @@ def trace_of_rows(name: str, columns: Columns, path: Path) -> TrainingTrace:
     )
 
 
+def check_table_name(path: Path) -> str:
+    """Return the ending of a table's name, ``.parquet`` or ``.csv``.
+
+    Raises:
+        TraceError: If the name has another ending.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise TraceError(path, f'a name that ends in "{suffix}"', " or ".join(SUFFIXES), _REMEDY)
+    return suffix
+
+
 def write_trace(path: Path, trace: TrainingTrace) -> None:
     """Write a trace as a table of operations, which :func:`read_trace` reads.
 
@@ -156,9 +166,7 @@ def write_trace(path: Path, trace: TrainingTrace) -> None:
         MissingExtra: If the library for Parquet is not installed.
         StorageError: If the file cannot be written.
     """
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise TraceError(path, f'a name that ends in "{suffix}"', " or ".join(SUFFIXES), _REMEDY)
+    suffix = check_table_name(path)
     operations, n_steps = trace.operations, len(trace.steps)
     of_operations: dict[str, NDArray[Any]] = {
         "rank": operations.rank,

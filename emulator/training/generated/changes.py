@@ -17,7 +17,6 @@ from sysgym.emulator.training.generated.job import ParallelJob
 from sysgym.emulator.training.generated.simulation import arrangement, drawn_lengths, generate, lengths_of
 from sysgym.emulator.training.generated.structure import Structure, structure_of
 from sysgym.emulator.training.operations import FloatArray, IntArray, TrainingTrace
-from sysgym.emulator.training.pipeline import graph_of
 from sysgym.emulator.training.replay import step_times_s
 from sysgym.emulator.training.timing import durations_s, learned_gaps_s
 
@@ -83,7 +82,7 @@ def errors_of(job: ParallelJob, effects: Effects, seed: int, n_steps: int) -> Er
         n_steps: Steps that are recorded, and steps of each changed job.
     """
     recorded = generate(job, effects, seed, n_steps, run=RECORDED_RUN)
-    graph = graph_of(recorded)
+    graph = structure_of(job).graph  # that of the trace, too, and sooner there
     durations, gaps = durations_s(recorded, graph), learned_gaps_s(recorded, graph)
     replay, no_change, cost_model = {}, {}, {}
     for name, change in CHANGES.items():

@@ -60,7 +60,6 @@ class Effects:
 
 LEVELS = {
     "links alone": Effects(),
-    "jitter": Effects(0.05, 5e-6),
     "interference": Effects(0.05, 5e-6, 0.1),
     "strong interference": Effects(0.05, 5e-6, 0.3),
     "other jobs": Effects(0.05, 5e-6, 0.1, 0.3),
