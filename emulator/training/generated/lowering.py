@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,7 +248,7 @@ def _rings(
     )
 
 
-def _joined(arrays: Sequence[NDArray[np.generic]], dtype: type) -> NDArray[np.generic]:
+def _joined(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
     return np.concatenate([np.zeros(0, dtype), *arrays]).astype(dtype)
 
 
