@@ -49,7 +49,6 @@ JOBS = (
         ParallelJob("decoder", 2, 4, 4, schedule, virtual, 4, 4, "dgx-h100", H100, length_log_sd=0.3)
         for schedule, virtual in (("gpipe", 1), ("1f1b", 1), ("interleaved", 2))
     ),
-    ParallelJob("decoder", 2, 8, 4, "1f1b", 1, 4, 4, "dgx-h100", H100, length_log_sd=0.3),
 )
 
 Found = dict[tuple[ParallelJob, str], list[Errors]]
