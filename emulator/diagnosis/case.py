@@ -122,7 +122,7 @@ def _pipeline(schedule: str, stages: int, data_ranks: int, microbatches: int) ->
 
 @lru_cache(maxsize=2)
 def _recorded(path: str) -> tuple[Operations, Graph, FloatArray]:
-    trace = read_trace(Path(path).expanduser())
+    trace = read_trace(Path(path).expanduser(), whole_stages=True)
     graph = graph_of(trace)
     durations = np.maximum(durations_s(trace, graph), 0.0)
     return trace.operations, graph, levelled(trace.operations, durations)

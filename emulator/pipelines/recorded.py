@@ -98,7 +98,7 @@ def recorded_job(scenario: PipelineScenario, episode_seed: int) -> tuple[Pipelin
 
 @lru_cache(maxsize=2)
 def _recorded(path: str) -> Recorded:
-    trace = read_trace(Path(path).expanduser())
+    trace = read_trace(Path(path).expanduser(), whole_stages=True)
     graph = graph_of(trace)
     durations = np.maximum(durations_s(trace, graph), 0.0)
     _, stage = np.unique(trace.operations.stage, return_inverse=True)

@@ -35,7 +35,8 @@ class CollectiveCosts:
     """Times of communications between ranks that are placed in their order on a system's devices.
 
     Args:
-        system: One of :func:`~sysgym.emulator.accelerators.presets.list_presets`.
+        system: One of :func:`~sysgym.emulator.accelerators.presets.list_presets`, or a system with as many
+            devices as there are ranks.
         n_ranks: Number of ranks; whole nodes, or part of one.
 
     Raises:
@@ -43,9 +44,10 @@ class CollectiveCosts:
         SysgymError: The ranks do not fill their nodes.
     """
 
-    def __init__(self, system: str, n_ranks: int) -> None:
+    def __init__(self, system: str | Hierarchy, n_ranks: int) -> None:
         """Set up; the class documentation describes the arguments."""
-        self.n_ranks, self.hierarchy = n_ranks, _system(system, n_ranks)
+        self.n_ranks = n_ranks
+        self.hierarchy = system_of(system, n_ranks) if isinstance(system, str) else system
         self._model = CostModel(self.hierarchy)
         self._time_s = functools.lru_cache(maxsize=65_536)(self._group_time_s)
 
@@ -113,8 +115,17 @@ def group_stride(ranks: Sequence[int], n_ranks: int) -> int:
     return max(1, n_ranks // len(ranks))
 
 
-def _system(name: str, n_ranks: int) -> Hierarchy:
-    """Return as many nodes of a preset as some ranks need, or a node with fewer devices."""
+def system_of(name: str, n_ranks: int) -> Hierarchy:
+    """Return as many nodes of a preset as some ranks need, or a node with fewer devices.
+
+    Args:
+        name: One of :func:`~sysgym.emulator.accelerators.presets.list_presets`.
+        n_ranks: Number of ranks; whole nodes, or part of one.
+
+    Raises:
+        UnknownName: There is no such preset.
+        SysgymError: The ranks do not fill their nodes.
+    """
     node = get_preset(name, 1)
     n_inside = node.n_devices
     if n_ranks >= n_inside:

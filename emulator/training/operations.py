@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,21 @@ KINDS = (
 )  # fmt: skip
 """Kinds of operations, in the names of the traces of ByteDance (Lin et al., OSDI 2025)."""
 
+FORWARD_REDUCE, BACKWARD_REDUCE = "forward-tensor-all-reduce", "backward-tensor-all-reduce"
+GRADIENTS = "grads-all-reduce"
+LAYER_KINDS = (FORWARD_REDUCE, BACKWARD_REDUCE, GRADIENTS)
+"""Further kinds in tables by layers: all-reduces of tensor parallelism, and of a bucket of gradients."""
+
 COMPUTE = (FORWARD, BACKWARD, GARBAGE, OPTIMIZER)
-"""Kinds of :data:`KINDS` that compute; the others communicate."""
+"""Kinds that compute; the others communicate."""
 
 COMPUTATION, COLLECTIVE = "computation", "collective communication"
+TENSOR_COLLECTIVE = "tensor-parallel communication"
 """Streams of a rank of a pipeline, besides one for every kind of send and receive."""
 
-STREAMS = (COMPUTATION, FORWARD_RECV, FORWARD_SEND, BACKWARD_RECV, BACKWARD_SEND, COLLECTIVE)
+STREAMS = (
+    COMPUTATION, TENSOR_COLLECTIVE, FORWARD_RECV, FORWARD_SEND, BACKWARD_RECV, BACKWARD_SEND, COLLECTIVE,
+)  # fmt: skip
 """Streams of a rank of a pipeline."""
 
 LATE_START = "late start"
@@ -44,12 +53,31 @@ THREAD = "thread"
 """Beginning of the names of streams that are threads of a processor."""
 
 
+class Parts(NamedTuple):
+    """What operations by layers say in addition. All arrays have one entry for each operation.
+
+    Attributes:
+        tensor_rank: Tensor-parallel rank, int64.
+        microbatch: Microbatch, int64; -1 for operations of no single one.
+        chunk: Which of the parts of the model that a rank has, in a pipeline with virtual stages, int64.
+        layer: Layer of the model; of a bucket of gradients the lowest one, which is ready last; of sends and
+            receives the layer whose outputs, or gradients of inputs, are sent. int64; -1 for none.
+        size_bytes: Bytes that are reduced or sent, float64; 0 for computations.
+    """
+
+    tensor_rank: IntArray
+    microbatch: IntArray
+    chunk: IntArray
+    layer: IntArray
+    size_bytes: FloatArray
+
+
 @dataclass(frozen=True)
 class Operations:
     """Operations of one step. All arrays have one entry for each.
 
-    The last three describe operations that are not of a pipeline; without them they follow from the kinds,
-    which are then of :data:`KINDS`.
+    ``computes``, ``stream`` and ``work`` describe operations that are not of a pipeline; without them they
+    follow from the kinds, which are then of :data:`KINDS` or :data:`LAYER_KINDS`.
 
     Attributes:
         rank: Rank that runs it, int64.
@@ -61,6 +89,8 @@ class Operations:
         computes: Whether it computes, rather than communicates.
         stream: Name of what runs it, one at a time: a thread or a stream of its rank.
         work: Number of the work that it does, int64. Without stragglers, the same work takes the same time.
+        parts: Microbatches and layers, if the operations are those of layers; None: a forward or backward
+            computation is that of a whole stage.
     """
 
     rank: IntArray
@@ -71,14 +101,18 @@ class Operations:
     computes: BoolArray = None  # type: ignore[assignment]
     stream: NDArray[np.str_] = None  # type: ignore[assignment]
     work: IntArray = None  # type: ignore[assignment]
+    parts: Parts | None = None
 
     def __post_init__(self) -> None:
         """Complete the description of operations of a pipeline."""
-        kinds, work = np.unique(self.kind, return_inverse=True)
-        streams = [COMPUTATION if one in COMPUTE else one if one in STREAMS else COLLECTIVE for one in kinds]
+        kinds, kind = np.unique(self.kind, return_inverse=True)
+        work = kind
+        if self.parts is not None:
+            of_layers = np.stack([kind, self.parts.layer, self.parts.chunk])
+            work = np.unique(of_layers, axis=1, return_inverse=True)[1].ravel()
         of_kinds = {
             "computes": np.isin(self.kind, COMPUTE),
-            "stream": np.array(streams)[work],
+            "stream": np.array([_stream(str(one)) for one in kinds])[kind],
             "work": work,
         }
         for name, values in of_kinds.items():
@@ -102,6 +136,15 @@ class Operations:
         """Return the number of the operation with a rank, kind and index."""
         keys = zip(self.rank.tolist(), self.kind.tolist(), self.index.tolist(), strict=True)
         return {key: operation for operation, key in enumerate(keys)}
+
+
+def _stream(kind: str) -> str:
+    """Return the stream of operations of a pipeline."""
+    if kind in COMPUTE:
+        return COMPUTATION
+    if kind in (FORWARD_REDUCE, BACKWARD_REDUCE):
+        return TENSOR_COLLECTIVE
+    return kind if kind in STREAMS else COLLECTIVE
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from sysgym.emulator.training.generated.layered_graph import layered_graph
 from sysgym.emulator.training.graph import Edge, Graph
 from sysgym.emulator.training.operations import (
     ALL_GATHER,
@@ -50,8 +51,14 @@ _TRANSFERS = ((FORWARD, FORWARD_RECV, FORWARD_SEND), (BACKWARD, BACKWARD_RECV, B
 
 
 def graph_of(trace: TrainingTrace, posting: Posting = "traced") -> Graph:
-    """Return the dependencies of a trace's operations, whose order is that of their median starts."""
-    return pipeline_graph(trace.operations, np.median(trace.start_s, axis=0), posting)
+    """Return the dependencies of a trace's operations, whose order is that of their median starts.
+
+    Operations of layers have a way of posting receives of their own.
+    """
+    start_s = np.median(trace.start_s, axis=0)
+    if trace.operations.parts is not None:
+        return layered_graph(trace.operations, start_s)
+    return pipeline_graph(trace.operations, start_s, posting)
 
 
 def pipeline_graph(operations: Operations, start_s: FloatArray, posting: Posting = "traced") -> Graph:

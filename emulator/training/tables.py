@@ -2,12 +2,17 @@
 
 A row is an operation of one rank in one step: ``rank``, ``stage``, ``dp_rank``, ``step``, ``optype`` (one of
 :data:`~sysgym.emulator.training.operations.KINDS`), ``seq_id`` (number among the operations of its rank, step
-and type), ``start_ts`` and ``duration`` (seconds since the step's start). Other columns are not used.
+and type), ``start_ts`` and ``duration`` (seconds since the step's start).
+
+A table by layers also has ``tp_rank``, ``mb_id`` (microbatch), ``mc`` (chunk of the model), ``layer`` and
+``bytes``, and rows of :data:`~sysgym.emulator.training.operations.LAYER_KINDS`. A table that lacks one of
+these columns is read without them. Other columns are not used.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,13 +23,16 @@ from numpy.typing import NDArray
 from sysgym.emulator.trace_errors import TraceError
 from sysgym.emulator.training.operations import (
     KINDS,
+    LAYER_KINDS,
     BoolArray,
     IntArray,
     LeftOut,
     Operations,
+    Parts,
     TrainingTrace,
 )
 from sysgym.scenarios.errors import MissingExtra
+from sysgym.scenarios.files import write_atomically
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -33,29 +41,41 @@ TIMES = ("start_ts", "duration")
 COLUMNS = (*WHOLE, "optype", *TIMES)
 """Columns that a table must have."""
 
+OF_PARTS = ("tp_rank", "mb_id", "mc", "layer", "bytes")
+"""Columns that a table by layers has in addition; ``mb_id`` and ``layer`` are -1 where there is none."""
+
+_LEAST_OF_PARTS = (0, -1, 0, -1, 0)
+
 SUFFIXES = (".parquet", ".csv")
 EXTRA = "parquet"
 _REMEDY = "see docs/training-jobs.md for the columns of a table of operations"
 _MOST_WHOLE = 2**31
 
 
-def read_trace(path: Path) -> TrainingTrace:
+def read_trace(path: Path, *, whole_stages: bool = False) -> TrainingTrace:
     """Read a table of operations.
 
     Args:
         path: A ``.parquet`` file, which needs the extra ``parquet``, or a ``.csv`` file.
+        whole_stages: Whether a table by layers is an error.
 
     Raises:
         TraceError: If the file cannot be read, is of another format, or has no step that can be used.
         MissingExtra: If the library for Parquet is not installed.
     """
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise TraceError(path, f'a name that ends in "{suffix}"', " or ".join(SUFFIXES), _REMEDY)
+    suffix = check_table_name(path)
     if not path.is_file():
         raise TraceError(path, "no such file", "a table of operations", "check the path")
     columns = _read_parquet(path) if suffix == ".parquet" else _read_csv(path)
-    return trace_of_rows(path.stem, columns, path)
+    found = trace_of_rows(path.stem, columns, path)
+    if whole_stages and found.operations.parts is not None:
+        raise TraceError(
+            path,
+            "a table by layers, with the columns " + ", ".join(OF_PARTS),
+            "one computation of a stage for each microbatch",
+            "use a table without these columns",
+        )
+    return found
 
 
 def trace_of_rows(name: str, columns: Columns, path: Path) -> TrainingTrace:
@@ -66,7 +86,7 @@ def trace_of_rows(name: str, columns: Columns, path: Path) -> TrainingTrace:
 
     Args:
         name: Name of the trace.
-        columns: The columns of :data:`COLUMNS`.
+        columns: The columns of :data:`COLUMNS`, and of :data:`OF_PARTS` in a table by layers.
         path: The file, for messages.
 
     Raises:
@@ -76,13 +96,20 @@ def trace_of_rows(name: str, columns: Columns, path: Path) -> TrainingTrace:
         raise TraceError(
             path, f"no column {', '.join(missing)}", f"the columns {', '.join(COLUMNS)}", _REMEDY
         )
-    code = {kind: number for number, kind in enumerate(KINDS)}
+    by_layers = all(one in columns for one in OF_PARTS)
+    kinds = (*KINDS, *LAYER_KINDS) if by_layers else KINDS
+    code = {kind: number for number, kind in enumerate(kinds)}
     kind = np.array([code.get(str(one), -1) for one in columns["optype"]], np.int64)
     values = {one: np.asarray(columns[one], np.float64) for one in (*WHOLE, *TIMES)}
     good = kind >= 0
     for one in WHOLE:
         good &= (values[one] >= 0) & (values[one] < _MOST_WHOLE) & (values[one] == np.floor(values[one]))
     good &= np.isfinite(values["start_ts"]) & np.isfinite(values["duration"]) & (values["duration"] >= 0.0)
+    more = [np.asarray(columns[one], np.float64) for one in OF_PARTS if by_layers]
+    for column, least in zip(more, _LEAST_OF_PARTS, strict=False):
+        good &= (column >= least) & np.isfinite(column)
+    for column in more[:-1]:
+        good &= (column < _MOST_WHOLE) & (column == np.floor(column))
     if not good.any():
         raise TraceError(path, "no row with valid values", "rows of operations", _REMEDY)
     rank, stage, data_rank, step, index = (values[one][good].astype(np.int64) for one in WHOLE)
@@ -102,13 +129,78 @@ def trace_of_rows(name: str, columns: Columns, path: Path) -> TrainingTrace:
     starts[step_row, operation.ravel()] = start_s
     ends[step_row, operation.ravel()] = start_s + duration_s
     rows = first_row[usual]
+    parts = None
+    if by_layers:
+        tensor_rank, microbatch, chunk, layer = (one[good][rows].astype(np.int64) for one in more[:-1])
+        parts = Parts(tensor_rank, microbatch, chunk, layer, more[-1][good][rows])
     operations = Operations(
-        rank[rows], stage[rows], data_rank[rows], np.array(KINDS)[kind[rows]], index[rows]
+        rank[rows], stage[rows], data_rank[rows], np.array(kinds)[kind[rows]], index[rows], parts=parts
     )
     left_out = LeftOut(int((~good).sum()), tuple(steps[~complete].tolist()))
     return TrainingTrace(
         name, operations, steps[complete], starts[complete][:, usual], ends[complete][:, usual], left_out
     )
+
+
+def check_table_name(path: Path) -> str:
+    """Return the ending of a table's name, ``.parquet`` or ``.csv``.
+
+    Raises:
+        TraceError: If the name has another ending.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise TraceError(path, f'a name that ends in "{suffix}"', " or ".join(SUFFIXES), _REMEDY)
+    return suffix
+
+
+def write_trace(path: Path, trace: TrainingTrace) -> None:
+    """Write a trace as a table of operations, which :func:`read_trace` reads.
+
+    Args:
+        path: A ``.parquet`` file, which needs the extra ``parquet``, or a ``.csv`` file.
+        trace: The trace; its kinds are those of a pipeline.
+
+    Raises:
+        TraceError: If the name has another ending.
+        MissingExtra: If the library for Parquet is not installed.
+        StorageError: If the file cannot be written.
+    """
+    suffix = check_table_name(path)
+    operations, n_steps = trace.operations, len(trace.steps)
+    of_operations: dict[str, NDArray[Any]] = {
+        "rank": operations.rank,
+        "stage": operations.stage,
+        "dp_rank": operations.data_rank,
+        "optype": operations.kind,
+        "seq_id": operations.index,
+    }
+    if operations.parts is not None:
+        of_operations |= dict(zip(OF_PARTS, operations.parts, strict=True))
+    columns = {name: np.tile(values, n_steps) for name, values in of_operations.items()}
+    columns["step"] = np.repeat(trace.steps, len(operations))
+    columns["start_ts"] = trace.start_s.ravel()
+    columns["duration"] = (trace.end_s - trace.start_s).ravel()
+    write_atomically(path, _parquet(columns) if suffix == ".parquet" else _csv(columns))
+
+
+def _parquet(columns: Columns) -> bytes:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtra(EXTRA, "a table in .parquet (a .csv needs no extra)") from error
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.table(dict(columns)), file)
+    return file.getvalue()
+
+
+def _csv(columns: Columns) -> bytes:
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return file.getvalue().encode()
 
 
 def _check_places(path: Path, rank: IntArray, stage: IntArray, data_rank: IntArray) -> None:
@@ -128,7 +220,7 @@ def _read_parquet(path: Path) -> Columns:
     except ImportError as error:
         raise MissingExtra(EXTRA, "a table in .parquet (a .csv needs no extra)") from error
     try:
-        known = [one for one in parquet.read_schema(path).names if one in COLUMNS]
+        known = [one for one in parquet.read_schema(path).names if one in (*COLUMNS, *OF_PARTS)]
         table = parquet.read_table(path, columns=known)
         return {
             name: np.array(table[name].to_pylist())
@@ -144,7 +236,8 @@ def _read_csv(path: Path) -> Columns:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file)
-            lists: dict[str, list[Any]] = {one: [] for one in COLUMNS if one in (rows.fieldnames or ())}
+            names = [one for one in (*COLUMNS, *OF_PARTS) if one in (rows.fieldnames or ())]
+            lists: dict[str, list[Any]] = {one: [] for one in names}
             for row in rows:
                 for name, values in lists.items():
                     values.append(row[name] if name == "optype" else _number(row[name]))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.tuning.models import MODELS
+from sysgym.emulator.training.generated.models import MODELS
 from sysgym.scenarios.schema.tuning import TuningScenario
 
 FloatArray = NDArray[np.float64]
@@ -74,7 +74,8 @@ def draw_job(scenario: TuningScenario, episode_seed: int) -> tuple[Profile, Trut
     """Return the job of an episode; layers have factors drawn with ``job.spread_log_sd``."""
     job, network = scenario.job, scenario.network
     rng = np.random.default_rng([STREAM, episode_seed])
-    parameters, flops = np.array(MODELS[job.model][::-1]).T
+    layers = MODELS[job.model][::-1]
+    parameters, flops = np.array([(layer.parameters, layer.forward_flops) for layer in layers]).T
     forward_s = job.batch * flops / job.flops_per_s * np.exp(rng.normal(0.0, job.spread_log_sd, len(flops)))
     profile = Profile(
         BACKWARD * forward_s,

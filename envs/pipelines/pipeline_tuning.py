@@ -336,7 +336,7 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
             "speedup": self.first_s / best_s,
             "speedup_over_balanced": step_time_s(pipeline, self._balanced(), self._truth) / best_s,
             "idle": 1.0 - busy,
-            "model_error": step_time_s(pipeline, plan, self._thought) / best_s - 1.0,
+            "model_error": abs(step_time_s(pipeline, plan, self._thought) / best_s - 1.0),
             "time_s": best_s,
             "recomputing": float(sum(plan.recompute)),
             "tried": float(self.tried),

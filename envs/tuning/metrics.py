@@ -18,7 +18,7 @@ EPISODE_METRICS: dict[str, str] = {
     "speedup_over_one_bucket": "the same with one bucket",
     "speedup_over_layers": "the same with a bucket for every layer",
     "exposed": "least time over that without any communication, minus 1",
-    "model_error": "time by the profile over the true one of the best plan, minus 1",
+    "model_error": "difference of the time by the profile from the true one of the best plan, as a share",
     "time_s": "least true time of a training step, s",
     "buckets": "buckets of the best plan",
     "tried": "plans whose true time was measured",

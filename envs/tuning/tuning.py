@@ -309,7 +309,7 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
             "speedup_over_one_bucket": times_s[1] / best_s,
             "speedup_over_layers": times_s[2] / best_s,
             "exposed": best_s / profile.compute_s - 1.0,
-            "model_error": expected_s / best_s - 1.0,
+            "model_error": abs(expected_s / best_s - 1.0),
             "time_s": best_s,
             "buckets": float(len(self.best_plan.ends)),
             "tried": float(self.tried),

@@ -154,6 +154,91 @@ def _print_offsets(ranks: list[int], offsets_s: list[float]) -> None:
         console().print(f"(the {len(rows)} largest of {len(ranks)})")
 
 
+@trace.command("generate")
+def generate_(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Table to write: .parquet (extra parquet) or .csv.")
+    ],
+    model: Annotated[
+        str, typer.Option("--model", help="resnet50, vgg16, bert_large or decoder.")
+    ] = "decoder",
+    data: Annotated[int, typer.Option("--data", help="Data-parallel ranks.")] = 2,
+    tensor: Annotated[int, typer.Option("--tensor", help="Tensor-parallel ranks.")] = 2,
+    stages: Annotated[int, typer.Option("--stages", help="Pipeline stages.")] = 2,
+    schedule: Annotated[str, typer.Option("--schedule", help="gpipe, 1f1b or interleaved.")] = "1f1b",
+    virtual: Annotated[
+        int, typer.Option("--virtual-stages", help="Parts of the model on each rank, if interleaved.")
+    ] = 1,
+    microbatches: Annotated[
+        int, typer.Option("--microbatches", help="Microbatches of a data-parallel rank and step.")
+    ] = 4,
+    batch: Annotated[int, typer.Option("--batch", help="Samples of a microbatch.")] = 1,
+    system: Annotated[
+        str, typer.Option("--system", help="System on which the ranks are, a preset such as dgx-a100.")
+    ] = "dgx-h100",
+    flops_per_s: Annotated[
+        float, typer.Option("--flops-per-s", help="Operations a second that an accelerator reaches.")
+    ] = 2e14,
+    lengths: Annotated[
+        float, typer.Option("--lengths", help="Standard deviation of the log of microbatches' lengths.")
+    ] = 0.0,
+    slow: Annotated[
+        list[str] | None,
+        typer.Option("--slow", metavar="RANK:FACTOR", help="Slow computations of a rank; may be repeated."),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps.")] = 5,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of lengths, jitter and others' traffic.")
+    ] = 0,
+    jitter: Annotated[
+        float, typer.Option("--jitter", help="Standard deviation of the log of computations' times.")
+    ] = 0.05,
+    launch_us: Annotated[float, typer.Option("--launch-us", help="Time after each computation, us.")] = 5.0,
+    interference: Annotated[
+        float, typer.Option("--interference", help="Share of computing that a collective takes, up to 0.3.")
+    ] = 0.1,
+    background: Annotated[
+        float, typer.Option("--background", help="Share of the time in which others use a node's uplink.")
+    ] = 0.0,
+) -> None:
+    """Write the steps of a generated job as a table by layers: rings and sends share the system's links."""
+    from sysgym.cli.terminal import console
+    from sysgym.emulator.training.generated.effects import Effects
+    from sysgym.emulator.training.generated.job import ParallelJob
+    from sysgym.emulator.training.generated.simulation import generate
+    from sysgym.emulator.training.tables import check_table_name, write_trace
+
+    check_table_name(file)
+    job = ParallelJob(
+        model, data, tensor, stages, schedule, virtual, microbatches, batch, system, flops_per_s,
+        length_log_sd=lengths, slow_ranks=tuple(_slow_rank(one) for one in slow or ()),
+    )  # fmt: skip
+    effects = Effects(jitter, 1e-6 * launch_us, interference, background)
+    made = generate(job, effects, seed, steps)
+    write_trace(file, made)
+    out = console()
+    out.print(
+        f"{job.name}: {steps} steps of {len(made.operations)} operations on {job.n_ranks} ranks, "
+        f"{1e3 * made.step_s.mean():.3f} ms a step"
+    )
+    out.print(f"wrote {file}")
+
+
+def _slow_rank(text: str) -> tuple[int, float]:
+    """Return the rank and the factor of an option.
+
+    Raises:
+        SysgymError: If they are no numbers.
+    """
+    from sysgym.errors import SysgymError
+
+    rank, _, factor = text.partition(":")
+    try:
+        return int(rank), float(factor)
+    except ValueError:
+        raise SysgymError(f"--slow {text}: expected a rank and a factor, such as 3:1.2") from None
+
+
 def _print_shares(found: WhatIf) -> None:
     """Print which parts of the job explain the lost time."""
     import numpy as np
@@ -221,6 +306,8 @@ def _print_rebalanced(found: WhatIf) -> None:
 
     operations = found.operations
     forward = operations.kind == FORWARD
+    if operations.parts is not None:  # microbatches are several operations there
+        return
     if len(np.unique(operations.data_rank)) < _SEVERAL or operations.index[forward].max(initial=0) == 0:
         return
     try:

@@ -107,3 +107,46 @@ def test_a_workload_has_a_time_and_no_error(
     assert "16 devices of dgx-h100" in out
     assert "slowdown 1.000" in out
     assert "Share of the lost time" not in out
+
+
+def test_a_generated_job_is_a_table_that_the_other_commands_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    path, timeline, picture = tmp_path / "job.csv", tmp_path / "step.json", tmp_path / "job.png"
+    options = [
+        "--model",
+        "resnet50",
+        "--tensor",
+        "1",
+        "--slow",
+        "3:1.5",
+        "--steps",
+        "4",
+        "--flops-per-s",
+        "1e13",
+    ]
+    out = run(capsys, "generate", str(path), *options)
+    assert re.search(r"^resnet50-dp2-tp1-pp2-1f1b: 4 steps of \d+ operations on 4 ranks, ", out, re.MULTILINE)
+    out = run(capsys, "replay", str(path), "--perfetto", str(timeline))
+    found = re.search(r"durations of the step, earlier launch gaps .* ([\d.]+)% +[\d.]+%$", out, re.MULTILINE)
+    assert found is not None
+    assert float(found[1]) < 0.5
+    assert "grads-all-reduce" in timeline.read_text()
+    out = run(capsys, "what-if", str(path), "--picture", str(picture))
+    assert re.search(r"^worst 3 % of ranks: 3 ", out, re.MULTILINE)
+    assert "microbatches changed places" not in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_job_that_cannot_be_generated_says_why(tmp_path: Path) -> None:
+    def fails(*arguments: str) -> None:
+        app(["trace", "generate", *arguments], standalone_mode=False)
+
+    with pytest.raises(SysgymError, match="--slow 3: expected a rank and a factor"):
+        fails(str(tmp_path / "job.csv"), "--slow", "3")
+    with pytest.raises(SysgymError, match=r"\.parquet or \.csv"):
+        fails(str(tmp_path / "job.txt"))
+    with pytest.raises(SysgymError, match="background_share"):
+        fails(str(tmp_path / "job.csv"), "--background", "0.5", "--steps", "1")
+    assert list(tmp_path.iterdir()) == []
