@@ -137,6 +137,7 @@ def scenario_of(world: World, law: str, *, fifo_hosts: bool) -> CongestionScenar
         "initial_window_packets": INITIAL_WINDOW,
         "min_rto_s": MIN_RTO_S,
         "max_window_packets": WINDOW_PACKETS,
+        "loss_detection": "dupack",  # ns-3.44 has no RACK
     } | ({"host_queue_packets": FIFO_HOST_PACKETS} if fifo_hosts else {})
     resolved["workload"] = {"kind": "long_lived", "pairs": world.pairs, "start_jitter_s": 1e-3}
     for split in ("train", "validation", "test"):

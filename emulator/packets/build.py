@@ -341,6 +341,11 @@ class Assembly:
         else:
             first_rto_s = np.maximum(3.0 * base_rtt_s, ends.min_rto_s)
         flows["rto_ns"] = np.rint(np.minimum(first_rto_s, ends.max_rto_s) * 1e9)
+        if ends.loss_detection == "linux" and not ends.handshake:
+            # Its connections are open, so the estimate began with a handshake on the empty path. Without it,
+            # the first packet's round trip through a full queue would be the whole of it, and probes late.
+            flows["srtt_ns"] = flows["base_rtt_ns"]
+            flows["rttvar_ns"] = flows["base_rtt_ns"] / 2
         flows["timer_deadline_ns"] = NEVER_NS
         flows["n_packets"] = n_packets
         flows["last_packet_bytes"] = last_packet_bytes

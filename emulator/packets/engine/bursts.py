@@ -12,6 +12,7 @@ from numba import njit
 
 from sysgym.emulator.packets.engine.recovery.flight import pipe_packets, repairs, window_packets
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory.records import NEVER_NS
 
 BURST_NS = 1_000_000
 """Length of a burst at the flow's rate; a sender that has been silent for longer does not wait."""
@@ -37,7 +38,7 @@ def burst_packets(world: Any, flow: Any) -> int:
         size_bytes = int(gain * flow.cwnd * flow.packet_bytes * BURST_NS / flow.srtt_ns)
     else:
         size_bytes = 0
-    shortest_rtt_ns = flow.min_rtt_ns if flow.srtt_ns > 0.0 else flow.base_rtt_ns
+    shortest_rtt_ns = flow.min_rtt_ns if flow.min_rtt_ns != NEVER_NS else flow.base_rtt_ns
     size_bytes += world.burst_bytes >> min(shortest_rtt_ns // NEAR_NS, 31)
     return max(min(size_bytes, world.burst_bytes) // flow.packet_bytes, LEAST_PACKETS)
 

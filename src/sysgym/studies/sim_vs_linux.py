@@ -7,9 +7,10 @@ traffic, but the kernel's timing is not repeatable, so both columns are means ov
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,37 @@ TRANSFER_AGAINST = ("cubic", "dctcp", "neural")
 TRANSFER_METRICS = ("goodput_bps", "queue_mean_bytes", "queue_p99_bytes", "rtt_mean_s", "drop_fraction")
 BACKENDS = ("packets", "linux")
 
+GOALS = {
+    "goodput_bps": 0.05,
+    "queue_mean_bytes": 0.2,
+    "drop_fraction": 0.2,
+    "fct_slowdown_p50": 0.2,
+    "fct_slowdown_p99": 0.2,
+    "round_completion_mean_s": 0.2,
+}
+"""Metric -> largest relative difference between the backends."""
+
+TIMEOUTS_FACTOR = 1.5
+"""Goal for time-outs, counting half a time-out more on both backends, so that 0 and 0.2 are alike."""
+
+CALM_GOALS = (
+    "goodput_bps",
+    "queue_mean_bytes",
+    "fct_slowdown_p50",
+    "fct_slowdown_p99",
+    "round_completion_mean_s",
+)
+LOSS_GOALS = (
+    "goodput_bps",
+    "drop_fraction",
+    "fct_slowdown_p50",
+    "fct_slowdown_p99",
+    "round_completion_mean_s",
+    "timeouts",
+)
+"""Metrics with a goal in the networks of :data:`SCENARIOS` and of :data:`LOSSES`."""
+
+LEARNED = "neural"
 EQUAL = 0.01
 """Contenders whose means are within this share of the best count as equal winners."""
 
@@ -111,6 +143,18 @@ class Measured:
         found = self.values[backend].get(metric, [])
         played = max(len(values) for metrics in self.values.values() for values in metrics.values())
         return statistics.fmean(found) if len(found) == played else None
+
+    def difference(self, metric: str) -> float | None:
+        """Return the simulator's relative difference from the kernel; None if a value is missing.
+
+        Of time-outs, the logarithm of their ratio to the base of the goal's factor.
+        """
+        simulated, real = (self.mean(backend, metric) for backend in BACKENDS)
+        if simulated is None or real is None:
+            return None
+        if metric == "timeouts":
+            return math.log((simulated + 0.5) / (real + 0.5)) / math.log(TIMEOUTS_FACTOR)
+        return (simulated - real) / real if real != 0.0 else math.copysign(simulated != 0.0, simulated)
 
     def cell(self, metric: str) -> str:
         """Return ``simulator / kernel (difference)``, or a dash if a value is missing."""
@@ -146,7 +190,8 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
         done += 1
     progress(done, total)
     transfer = _transfer(measured[TRANSFER_SCENARIO], TRANSFER_TRAININGS)
-    return [*pages, _losses(lost), _winners(measured), transfer]
+    judged = [_winners(measured | lost), _counts(measured, lost), _outside(measured | lost, set(lost))]
+    return [*pages, _losses(lost), *judged, transfer]
 
 
 def quick(_n_workers: int, progress: Progress) -> list[Page]:
@@ -239,6 +284,48 @@ def _winners(measured: dict[str, list[Measured]]) -> Page:
                 rows.append((f"{scenario}, {metric}", *(", ".join(found) for found in winners), agrees))
     text = f"Best transport on each backend, with those within {EQUAL:.0%} of the best."
     return Page("Winners", text, ("metric", "simulator", "kernel", "the same"), tuple(rows))
+
+
+def _judged(
+    measured: Mapping[str, Sequence[Measured]], losing: Collection[str]
+) -> Iterator[tuple[str, Measured, str, bool]]:
+    """Yield title, contender, metric and whether the metric is within its goal, where there is one."""
+    for title, players in measured.items():
+        for name in LOSS_GOALS if title in losing else CALM_GOALS:
+            for row in players:
+                difference = row.difference(name)
+                if difference is not None:
+                    yield title, row, name, abs(difference) <= GOALS.get(name, 1.0)
+
+
+def _counts(measured: Mapping[str, Sequence[Measured]], lost: Mapping[str, Sequence[Measured]]) -> Page:
+    """Return how many pairs of network and law are within the goals."""
+    groups = [(some, learned) for some in (measured, lost) for learned in (False, True)]
+    titles = [f"{where}, {who}" for where in ("networks", "losses") for who in ("classical laws", LEARNED)]
+    rows = []
+    for metric in (*GOALS, "timeouts"):
+        cells = []
+        for some, learned in groups:
+            met = [
+                good
+                for _, row, name, good in _judged(some, set(lost))
+                if name == metric and (row.contender == LEARNED) == learned
+            ]
+            cells.append(f"{sum(met)} of {len(met)}" if met else "–")
+        goal = f"{GOALS[metric]:.0%}" if metric in GOALS else f"a factor of {TIMEOUTS_FACTOR:g}"
+        rows.append((metric, goal, *cells))
+    text = "Pairs of network and law within the goals. Time-outs count half a time-out more on both backends."
+    return Page("Within the goals", text, ("metric", "goal", *titles), tuple(rows))
+
+
+def _outside(measured: Mapping[str, Sequence[Measured]], losing: Collection[str]) -> Page:
+    """Return every pair of network and law that misses a goal."""
+    rows = tuple(
+        (f"{title}, {row.contender}", metric, row.cell(metric))
+        for title, row, metric, good in _judged(measured, losing)
+        if not good
+    )
+    return Page("Outside the goals", "Simulator / kernel (difference).", ("pair", "metric", "values"), rows)
 
 
 def _best(players: Sequence[Measured], backend: str, metric: str, direction: str) -> list[str]:

@@ -44,6 +44,27 @@ def test_losses_have_a_row_for_each_variant_and_law() -> None:
     assert page.rows[0][page.columns.index("round_completion_mean_s")] == "200 ms / 250 ms (-20.0%)"
 
 
+def test_pairs_within_and_outside_the_goals() -> None:
+    calm = [player("cubic", 94.0, 100.0), player("neural", 96.0, 100.0)]
+    lost = [
+        player("dctcp", 4.0, 5.0, "timeouts"),
+        player("cubic", 4.0, 8.0, "timeouts"),
+        player("reno", 0.0, 0.2, "timeouts"),
+        player("bbr", 0.3, 0.1, "drop_fraction"),
+    ]
+    counts = sim_vs_linux._counts({"dumbbell": calm}, {"20 packets": lost})
+    by_metric = {row[0]: row[2:] for row in counts.rows}
+    assert by_metric["goodput_bps"] == ("0 of 1", "1 of 1", "–", "–")
+    assert by_metric["timeouts"] == ("–", "–", "2 of 3", "–")
+    assert by_metric["drop_fraction"] == ("–", "–", "0 of 1", "–")
+    outside = sim_vs_linux._outside({"dumbbell": calm, "20 packets": lost}, {"20 packets"})
+    assert [row[:2] for row in outside.rows] == [
+        ("dumbbell, cubic", "goodput_bps"),
+        ("20 packets, bbr", "drop_fraction"),
+        ("20 packets, cubic", "timeouts"),
+    ]
+
+
 @pytest.mark.parametrize("variant", sim_vs_linux.LOSSES)
 def test_the_variants_lose_packets_on_the_simulator(variant: str) -> None:
     scenario, overrides = sim_vs_linux.LOSSES[variant]

@@ -61,8 +61,9 @@ def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, 
         filled_by_ns = int(segment.sent_ns) if una <= segment.seq < segment.ack else int(NEVER_NS)
         if not undo_if_spurious(world, flow, filled_by_ns) and flow.frto_step > 0:
             continue_frto(flow, advances, has_new_packet(flow))
-    if world.as_linux and event.marked and not flow.in_recovery and flow.una >= flow.cwr_below:
-        # Linux forgets its probe when it begins to reduce a window (tcp_init_cwnd_reduction).
+    if world.as_linux and event.marked and not flow.in_recovery and flow.una > flow.cwr_below:
+        # Linux forgets its probe when it begins to reduce a window (tcp_init_cwnd_reduction). A reduction
+        # for marks lasts until a packet beyond the window of its beginning has arrived.
         flow.cwr_below = flow.nxt
         flow.probe_below = 0
     if flow.probe_below > 0:

@@ -193,17 +193,20 @@ def count_recovery(flow: Any) -> None:
 
 
 @njit(forceinline=True)
-def reordering_window_ns(flow: Any) -> int:
+def reordering_window_ns(world: Any, flow: Any) -> int:
     """Return the reordering window: none in a recovery of a path on which no reordering was seen."""
     if not flow.reordering_seen and (repairs(flow) or flow.sacked >= DUPLICATE_THRESHOLD):
         return 0
-    return int(min(flow.reordering_steps * flow.min_rtt_ns >> 2, flow.srtt_ns))
+    shortest_ns = flow.min_rtt_ns
+    if world.as_linux:  # has measured the handshake
+        shortest_ns = min(shortest_ns, flow.base_rtt_ns)
+    return int(min(flow.reordering_steps * shortest_ns >> 2, flow.srtt_ns))
 
 
 @njit
 def detect_losses(world: Any, flow: Any, now_ns: int) -> int:
     """Declare packets lost (RFC 8985, 6.2 step 5); return the time at which to look again, or NEVER_NS."""
-    window_ns = reordering_window_ns(flow)
+    window_ns = reordering_window_ns(world, flow)
     sent_by_ns = now_ns - flow.rack_rtt_ns - window_ns
     waits = judge_first_transmissions(world, flow, sent_by_ns)
     if flow.oldest_resent_ns <= flow.rack_sent_ns:
@@ -274,7 +277,7 @@ def judge_retransmissions(world: Any, flow: Any, sent_by_ns: int) -> bool:
 @njit
 def declare_timed_out(world: Any, flow: Any, now_ns: int) -> None:
     """Declare lost, after a time-out, the first packet and all whose round trip has passed (RFC 8985)."""
-    sent_by_ns = now_ns - flow.rack_rtt_ns - reordering_window_ns(flow)
+    sent_by_ns = now_ns - flow.rack_rtt_ns - reordering_window_ns(world, flow)
     flow.lost_below = flow.una
     for seq in range(flow.una, flow.nxt):
         sent = transmission_of(world, flow, seq)

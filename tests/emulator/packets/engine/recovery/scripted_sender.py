@@ -103,6 +103,9 @@ class ScriptedSender:
         self.flow: Any = self._state.flows.view(np.recarray)[0]
         self.flow.n_packets = packets
         self.flow.base_rtt_ns = round(base_rtt_ms * 1e6)
+        if detection == "linux":  # the handshake's sample
+            self.flow.srtt_ns = self.flow.base_rtt_ns
+            self.flow.rttvar_ns = self.flow.base_rtt_ns / 2
         self._play(BEGIN)
 
     def _play(self, what: int) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from sysgym.emulator.packets.memory.records import NEVER_NS
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.scenarios import CongestionScenario, load_scenario
 from tests.emulator.packets.engine.recovery.scripted_sender import HALVING, ScriptedSender
 
 pytestmark = pytest.mark.xdist_group("scripted sender")  # compiled once, in one worker
@@ -382,6 +384,52 @@ def test_a_mark_lets_linux_probe_again() -> None:
     (probe,) = scripted.sent()
     assert probe > 11
     assert scripted.flow.timeouts == 0
+
+
+@pytest.mark.parametrize(("acknowledged", "probes"), [(11, False), (12, True)])
+def test_the_next_mark_counts_when_a_packet_beyond_the_window_of_the_last_one_has_arrived(
+    acknowledged: int, probes: bool
+) -> None:
+    scripted = sender(10, packets=100, **LINUX)  # type: ignore[arg-type]
+    scripted.at(25).ack(2, by=1, marked=True)  # packets up to 10 are in flight
+    assert scripted.sent() == [11]
+    scripted.at(75)
+    assert scripted.sent() == [12]
+    scripted.at(76).ack(acknowledged, by=acknowledged - 1, marked=True)
+    last = scripted.sent()[-1]
+    scripted.at(76 + 2 * scripted.flow.srtt_ns * 1e-6 + SLACK_MS + 2)
+    assert scripted.sent() == ([last + 1] if probes else [])
+    assert scripted.flow.timeouts == 0
+
+
+@pytest.mark.parametrize(("detection", "probe_ms"), [("linux", 2 * 0.3375 + SLACK_MS), ("rack", 2 * 2 + 2)])
+def test_linux_probes_early_because_its_estimate_began_with_the_handshake(
+    detection: str, probe_ms: float
+) -> None:
+    """A first packet that waited in a queue is an eighth of the estimate (RFC 6298, 2.3), not all of it."""
+    scripted = ScriptedSender(window=10, packets=30, tick_ms=1.0, base_rtt_ms=0.1, detection=detection)
+    scripted.at(2).ack(1, by=0)
+    assert scripted.sent() == list(range(11))
+    scripted.at(2 + probe_ms - 1)
+    assert scripted.sent() == []
+    scripted.at(2 + probe_ms + 1)
+    assert scripted.sent() == [11]
+
+
+@pytest.mark.parametrize(
+    ("detection", "handshake", "estimated"), [("linux", False, 1), ("linux", True, 0), ("rack", False, 0)]
+)
+def test_connections_that_are_open_have_measured_the_empty_path_on_linux(
+    detection: str, handshake: bool, estimated: int
+) -> None:
+    overrides = {"transport.loss_detection": detection, "transport.handshake": handshake}
+    network = PacketNetwork(
+        load_scenario("linux-fattree-incast", overrides=overrides, expect=CongestionScenario)
+    )
+    flows = network._state.flows
+    assert (flows["srtt_ns"] == estimated * flows["base_rtt_ns"]).all()
+    assert (flows["rttvar_ns"] == estimated * flows["base_rtt_ns"] / 2).all()
+    assert (flows["rto_ns"] >= 200_000_000).all()
 
 
 def _note_limit(flow: Any, event: Any) -> None:
