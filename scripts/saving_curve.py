@@ -126,7 +126,9 @@ def print_table(scenario: str, groups: Mapping[Group, Points]) -> None:
     weights = _bootstrap_weights(n_jobs)
     savings = {group: _savings(points, weights) for group, points in groups.items()}
     print(
-        f"\n| `{scenario}`, {n_jobs} jobs | " + " | ".join(f"at {w:g} % waste" for w in WASTE_PERCENT), end=""
+        f"\n| `{scenario}`, completion time saved in % on {n_jobs} jobs | "
+        + " | ".join(f"at {w:g} % waste" for w in WASTE_PERCENT),
+        end="",
     )
     print(" | less spark-copy at 5 % |\n| --- |" + " ---: |" * (len(WASTE_PERCENT) + 1))
     at_five = WASTE_PERCENT.index(5.0)

@@ -22,14 +22,20 @@ FRAME_MS = 160
 LAST_FRAME_MS = 3000
 
 _PLAYED: Mapping[str, tuple[str, str]] = {
+    "sysgym/BurstMux-v0": ("burst-mux", "model_background"),
+    "sysgym/GradCompress-v0": ("compression-drift", "crossover"),
     "sysgym/DatacenterCC-v0": ("incast-32", "aimd"),
     "sysgym/FlowCC-v0": ("flow-datacenter", "flow_aimd"),
+    "sysgym/TrainingDiagnosis-v0": ("diagnosis-jobs", "narrowing"),
+    "sysgym/FailSlow-v0": ("failslow-hybrid", "payback"),
+    "sysgym/PipelineTuning-v0": ("pipeline-gpt", "critical_path"),
     "sysgym/CollectivePlacement-v0": ("placement-unseen", "greedy"),
     "sysgym/ReductionProgram-v0": ("program-unseen", "greedy"),
     "sysgym/JointPlacement-v0": ("joint-unseen", "bayes"),
     "sysgym/MultiJobPlacement-v0": ("multi-job-unseen", "greedy"),
     "sysgym/StragglerPrediction-v0": ("google-2011", "late"),
     "sysgym/StragglerMitigation-v0": ("google-2011-mitigation", "late"),
+    "sysgym/TrainingTuning-v0": ("tuning-buckets", "fusion"),
 }
 """Id -> scenario and agent; environments that are not here get the first of each."""
 
