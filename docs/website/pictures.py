@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from PIL import Image
 
 from docs.website.environments import environments, slug
 from sysgym.agents import Agent, agent_info, environment_arguments, list_agents, make_agent
+from sysgym.bench.run.episodes import compile_for_workers
 from sysgym.scenarios import list_scenarios
 from sysgym.scenarios.family import Environment, Family
 
@@ -53,12 +56,24 @@ def played(family: Family, environment: Environment) -> tuple[str, str]:
 
 
 def draw_all(folder: Path) -> None:
-    """Draw an episode of every environment into ``folder``, as ``NAME.gif``; files that exist are kept."""
+    """Draw an episode of every environment into ``folder``, as ``NAME.gif``; files that exist are kept.
+
+    There is a process for each core.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for family, environment in environments():
-        file = folder / f"{slug(environment.env_id)}.gif"
-        if not file.exists():
-            draw(family, environment, file)
+    files = {
+        environment.env_id: folder / f"{slug(environment.env_id)}.gif" for _, environment in environments()
+    }
+    missing = [env_id for env_id, file in files.items() if not file.exists()]
+    if missing:
+        compile_for_workers(family.name for family, one in environments() if one.env_id in missing)
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            list(pool.map(_draw, missing, [files[env_id] for env_id in missing]))
+
+
+def _draw(env_id: str, file: Path) -> None:
+    family, environment = next(pair for pair in environments() if pair[1].env_id == env_id)
+    draw(family, environment, file)
 
 
 def draw(family: Family, environment: Environment, file: Path) -> None:

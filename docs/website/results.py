@@ -1,7 +1,7 @@
 """Published results: the tables in docs/ between ``<!-- begin results SUITE -->`` and its end.
 
-The first heading of a table is its scenario, as code; what follows it says what the numbers are. A row is that
-of a contender, or of the variant of an agent: its name, a hyphen and the variant.
+The first heading of a table is its scenario, as code; what follows it says what the numbers are. A row is
+that of a contender, or of the variant of an agent: its name, a hyphen and the variant.
 """
 
 from __future__ import annotations
