@@ -150,7 +150,7 @@ def test_the_whole_site_is_well_below_its_limit(built: Built) -> None:
     total_bytes = pages_bytes + search_bytes + others_bytes + animations_bytes
     assert total_bytes < (1.0 - SHARE_FOR_GROWTH) * checking.MOST_BYTES, (
         f"pages {pages_bytes / 1e6:.1f} MB, search {search_bytes / 1e6:.1f} MB, others"
-        f" {others_bytes / 1e6:.1f} MB, animations {animations_bytes / 1e6:.1f} MB: is something on every page?"
+        f" {others_bytes / 1e6:.1f} MB, animations {animations_bytes / 1e6:.1f} MB: what is on every page?"
     )
 
 

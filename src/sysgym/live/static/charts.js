@@ -72,7 +72,7 @@ Live.makeCharts = (header, frames, settingAt) => {
       scales: { x: { time: false, range: () => shownTimes() },
         y: { range: (u, low, high) => [0, Math.max(high || 0, 1e-9) * 1.08] } },
       axes: [
-        { ...axis, size: 30, space: inSeconds ? 76 : 50, incrs: inSeconds ? Live.steps(Live.timeUnit(scene.end)[0]) : Live.steps(1, 0),
+        { ...axis, size: 30, space: inSeconds ? 60 : 50, incrs: inSeconds ? Live.steps(Live.timeUnit(scene.end)[0]) : Live.steps(1, 0),
           values: (u, ticks) => ticks.map((tick) => (inSeconds ? tickMoment(tick, scene) : String(tick))) },
         { ...axis, size: 74, values: (u, ticks) => ticks.map((tick) => amount(tick, chart.unit)) },
       ],
