@@ -14,13 +14,12 @@ from PIL import Image
 
 from docs.website.environments import environments, slug
 from sysgym.agents import Agent, agent_info, environment_arguments, list_agents, make_agent
-from sysgym.bench.run.episodes import compile_for_workers
-from sysgym.scenarios import list_scenarios
+from sysgym.scenarios import get_family, list_scenarios
 from sysgym.scenarios.family import Environment, Family
 
 SIZE = (800, 450)
 FRAMES = 30
-COLOURS = 128
+COLOURS = 64
 FRAME_MS = 160
 LAST_FRAME_MS = 3000
 
@@ -58,22 +57,27 @@ def played(family: Family, environment: Environment) -> tuple[str, str]:
 def draw_all(folder: Path) -> None:
     """Draw an episode of every environment into ``folder``, as ``NAME.gif``; files that exist are kept.
 
-    There is a process for each core.
+    There is a process for each core. A family's environments are drawn by one process, as they share what has
+    to be compiled first.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    files = {
-        environment.env_id: folder / f"{slug(environment.env_id)}.gif" for _, environment in environments()
-    }
-    missing = [env_id for env_id, file in files.items() if not file.exists()]
-    if missing:
-        compile_for_workers(family.name for family, one in environments() if one.env_id in missing)
+    missing: dict[str, list[Path]] = {}
+    for family, environment in environments():
+        file = folder / f"{slug(environment.env_id)}.gif"
+        if not file.exists():
+            missing.setdefault(family.name, []).append(file)
+    # The family of the packet simulator takes longest.
+    names = sorted(missing, key=lambda name: get_family(name).transports is None)
+    if names:
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            list(pool.map(_draw, missing, [files[env_id] for env_id in missing]))
+            list(pool.map(_draw_family, [missing[name] for name in names]))
 
 
-def _draw(env_id: str, file: Path) -> None:
-    family, environment = next(pair for pair in environments() if pair[1].env_id == env_id)
-    draw(family, environment, file)
+def _draw_family(files: list[Path]) -> None:
+    for family, environment in environments():
+        for file in files:
+            if file.stem == slug(environment.env_id):
+                draw(family, environment, file)
 
 
 def draw(family: Family, environment: Environment, file: Path) -> None:

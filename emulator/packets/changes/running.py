@@ -97,7 +97,7 @@ def _workload_keys(scenario: CongestionScenario) -> Iterator[tuple[str, Effect]]
 
 
 def draws_its_flows(running: Running) -> bool:
-    """Return whether flows to come can be drawn anew: they were drawn by seed, and none has its own transport."""
+    """Return whether flows to come can be drawn anew: by the seed, and none has a transport of its own."""
     return running.seed is not None and not running.own_laws
 
 

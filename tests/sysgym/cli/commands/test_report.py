@@ -74,9 +74,8 @@ def test_episodes_that_play_are_those_of_the_rows(call: Call, tmp_path: Path) ->
     page = (tmp_path / "good" / "live" / "burst-plan-test.html").read_text()
     assert "<title>burst-plan: data_parallel and dynamic_program</title>" in page
     words = f"Watch data_parallel and dynamic_program in the episode of seed {seed}"
-    assert (
-        f'<a href="live/burst-plan-test.html">{words}</a>' in (tmp_path / "good" / "report.html").read_text()
-    )
+    report = (tmp_path / "good" / "report.html").read_text()
+    assert f'<a href="live/burst-plan-test.html">{words}</a>' in report
     assert "(live/burst-plan-test.html)" in (tmp_path / "good" / "report.md").read_text()
     code, _, err = call("report", tmp_path / "edited", "--live")
     assert code == 0
