@@ -17,7 +17,9 @@ from sysgym.agents import Agent, agent_info, environment_arguments, list_agents,
 from sysgym.scenarios import get_family, list_scenarios
 from sysgym.scenarios.family import Environment, Family
 
-SIZE = (800, 450)
+SIZE = (800, 560)
+"""Largest width and height; frames keep their proportions."""
+
 FRAMES = 30
 COLOURS = 64
 FRAME_MS = 160
@@ -106,7 +108,7 @@ def draw(family: Family, environment: Environment, file: Path) -> None:
 
 def _side_by_side(frames: list[Image.Image]) -> Image.Image:
     """Return an image with all colours of the frames: those of its beginning, middle and end, small."""
-    width, height = SIZE[0] // 2, SIZE[1] // 2
+    width, height = frames[0].width // 2, frames[0].height // 2
     sheet = Image.new("RGB", (3 * width, height))
     for place, frame in enumerate((frames[0], frames[len(frames) // 2], frames[-1])):
         sheet.paste(frame.resize((width, height), Image.Resampling.NEAREST), (place * width, 0))
@@ -132,6 +134,7 @@ def _play(env: gym.Env[Any, Any], agent: Agent, wanted: frozenset[int], frames: 
         over = terminated or truncated
         step += 1
         if step in wanted:
-            frame = np.asarray(env.render(), np.uint8)
-            frames.append(Image.fromarray(frame).resize(SIZE, Image.Resampling.LANCZOS))
+            frame = Image.fromarray(np.asarray(env.render(), np.uint8))
+            frame.thumbnail(SIZE, Image.Resampling.LANCZOS)
+            frames.append(frame.resize(frames[0].size) if frames else frame)
     return step
