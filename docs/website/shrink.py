@@ -42,7 +42,7 @@ def shrink(site: Path) -> None:
 def in_few_colours(picture: bytes) -> bytes:
     """Return a PNG with at most :data:`COLOURS` colours."""
     with Image.open(io.BytesIO(picture)) as opened:
-        if opened.mode != "RGB" and opened.convert("RGBA").getextrema()[3] != (255, 255):
+        if opened.mode != "RGB" and opened.convert("RGBA").getchannel("A").getextrema() != (255, 255):
             return picture  # it is transparent somewhere
         small = opened.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     written = io.BytesIO()

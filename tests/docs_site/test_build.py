@@ -52,7 +52,7 @@ LISTED = ("transports", "agents", "policies", "scenarios", "suites")
 
 LARGEST_ANIMATION_BYTES = 600_000
 SHARE_FOR_GROWTH = 0.2
-ENTRY = re.compile(r"^/(\S+)$", re.MULTILINE)
+ENTRY = re.compile(r"^ */(\S+)$", re.MULTILINE)
 
 
 class Built(NamedTuple):
@@ -75,7 +75,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     everything = all_pages()
     wanted = {*(f"{one.name}.md" for one in chapters(DOCS)), *SAMPLE} & everything.keys()
     policy = next(path for path in sorted(everything) if re.fullmatch(r"policies/(?!index).*\.md", path))
-    wanted |= {policy, *(f"{folder}/index.md" for folder in (*LISTED, "environments"))}
+    wanted |= {policy, *(f"{folder}/index.md" for folder in (*LISTED, "environments"))} | {"api/index.rst"}
     sources = {path: _inside(everything[path], wanted) for path in sorted(wanted)}
     folder = tmp_path_factory.mktemp("site")
     source, site = folder / "source", folder / "html"
