@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from docs.website import check as checking
-from docs.website.build import DOCS, all_pages, run_sphinx, write_live_pages
+from docs.website.build import DOCS, run_sphinx, write_live_pages
 from docs.website.chapters import chapters
 from docs.website.check import check
 from docs.website.environments import environments, slug
@@ -71,9 +71,9 @@ class Built(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(pages: Pages, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Build the sample; links and entries that lead out of it lead to the overview, or are left out."""
-    everything = all_pages()
+    everything = pages
     wanted = {*(f"{one.name}.md" for one in chapters(DOCS)), *SAMPLE}
     for others in (r"policies/(?!index).*\.md", r"source/.*\.py\.md"):  # named by what there is
         wanted.add(next(path for path in sorted(everything) if re.fullmatch(others, path)))
