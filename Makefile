@@ -6,7 +6,6 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
-DOCS_READY := $(VENV)/.installed-docs
 SUITE ?= quick
 OUT ?= results/$(SUITE)
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -28,10 +27,6 @@ help:
 $(READY): pyproject.toml setup.py constraints.txt scripts/make_venv.sh
 	@bash scripts/make_venv.sh
 
-$(DOCS_READY): $(READY)
-	@bash scripts/make_venv.sh docs
-	@touch $@
-
 venv: $(READY)
 	@echo "$(VENV) is ready"
 
@@ -47,7 +42,7 @@ kernel: $(READY)
 perf: $(READY)
 	@$(BIN)/sysgym perf
 
-docs: $(DOCS_READY)
+docs: $(READY)
 	@$(BIN)/python -m docs.website
 
 lint: $(READY)

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Create .venv and install sysgym into it, editable, with the versions of constraints.txt.
-# Extras given as arguments are installed besides those of development: make_venv.sh docs
 #
 # Finds a Python >= 3.11 (or takes $PYTHON), installs Debian's venv package if that is all that is missing,
 # and uses uv for the packages because it takes seconds where pip takes a minute; where uv cannot
@@ -9,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.venv
-extras=train,stragglers,placement,multiagent,traces,video,human,parquet,chakra,emulator,export,live,labs,ray,slurm,graphs,dev${1:+,$1}
+extras=train,stragglers,placement,multiagent,traces,video,human,parquet,chakra,emulator,export,live,labs,ray,slurm,graphs,docs,dev
 log=$venv/install.log
 started=$SECONDS
 

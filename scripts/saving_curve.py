@@ -144,7 +144,8 @@ def table(scenario: str, groups: Mapping[Group, Points]) -> str:
     n_jobs = next(iter(groups.values())).saved.shape[1]
     weights = _bootstrap_weights(n_jobs)
     savings = {group: _savings(points, weights) for group, points in groups.items()}
-    heads = [f"`{scenario}`, {n_jobs} jobs", *(f">at {waste:g} % waste" for waste in WASTE_PERCENT)]
+    title = f"`{scenario}`, completion time saved in % on {n_jobs} jobs"
+    heads = [title, *(f">at {waste:g} % waste" for waste in WASTE_PERCENT)]
     at_five = WASTE_PERCENT.index(5.0)
     rows, useless = [], []
     for group, found in sorted(savings.items(), key=lambda item: -item[1][0, at_five]):

@@ -10,34 +10,41 @@ from sysgym.agents.info import AgentInfo
 _FAMILY = "bursts"
 
 
-def _heuristic(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
-    return AgentInfo(name, summary, f"sysgym.agents.bursts.{entry}", privileged=privileged, family=_FAMILY)
+def _heuristic(
+    name: str, entry: str, summary: str, *, privileged: bool = False, env_id: str = ""
+) -> AgentInfo:
+    entry = f"sysgym.agents.bursts.{entry}"
+    return AgentInfo(name, summary, entry, privileged=privileged, family=_FAMILY, env_id=env_id)
+
+
+def _plan(name: str, class_name: str, summary: str) -> AgentInfo:
+    return _heuristic(name, f"plans:{class_name}", summary, env_id="sysgym/BurstPlan-v0")
+
+
+def _background(name: str, class_name: str, summary: str) -> AgentInfo:
+    return _heuristic(name, f"background:{class_name}", summary, env_id="sysgym/BurstMux-v0")
 
 
 AGENTS = (
-    _heuristic("data_parallel", "plans:DataParallel", "all GPUs for every layer"),
-    _heuristic("one_gpu", "plans:OneGpu", "one GPU for every layer"),
-    _heuristic("fixed_gpus", "plans:FixedGpus", "the same number of GPUs for every layer, a parameter"),
+    _plan("data_parallel", "DataParallel", "all GPUs for every layer"),
+    _plan("one_gpu", "OneGpu", "one GPU for every layer"),
+    _plan("fixed_gpus", "FixedGpus", "the same number of GPUs for every layer, a parameter"),
     _heuristic("bursts/random", "plans:RandomAgent", "any action"),
-    _heuristic("knee", "plans:Knee", "for each layer the cheapest count after that of the layer before"),
-    _heuristic("deeppool", "plans:DeepPool", "DeepPool's planner: fastest plan below an amplification limit"),
-    _heuristic(
-        "dynamic_program", "plans:DynamicProgram", "cheapest plan of the profile, by a dynamic program"
-    ),
+    _plan("knee", "Knee", "for each layer the cheapest count after that of the layer before"),
+    _plan("deeppool", "DeepPool", "DeepPool's planner: fastest plan below an amplification limit"),
+    _plan("dynamic_program", "DynamicProgram", "cheapest plan of the profile, by a dynamic program"),
     _heuristic(
         "bursts/oracle",
         "oracles:Oracle",
         "cheapest plan of the true times; of background work the best in every window",
         privileged=True,
     ),
-    _heuristic("no_background", "background:NoBackground", "no background work"),
-    _heuristic("constant_background", "background:ConstantBackground", "one batch and number of pieces"),
-    _heuristic(
-        "aimd_background", "background:Aimd", "one more piece while the slowdown is small, half if not"
-    ),
-    _heuristic(
+    _background("no_background", "NoBackground", "no background work"),
+    _background("constant_background", "ConstantBackground", "one batch and number of pieces"),
+    _background("aimd_background", "Aimd", "one more piece while the slowdown is small, half if not"),
+    _background(
         "model_background",
-        "background:ModelBased",
+        "ModelBased",
         "the best action of the model, with a tracked interference",
     ),
 )

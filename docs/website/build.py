@@ -11,6 +11,7 @@ from docs.website import api, catalogue, chapters, command_line, environments
 from docs.website.links import Links
 from docs.website.markdown import Pages
 from docs.website.results import published
+from docs.website.shrink import shrink
 from sysgym.scenarios import list_scenarios, list_suites
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +72,7 @@ def write_sources(folder: Path, pictures: Path) -> int:
 
 
 def run_sphinx(source: Path, site: Path) -> None:
-    """Build the site; warnings are errors.
+    """Build the site, without what no reader sees; warnings are errors.
 
     Raises:
         subprocess.CalledProcessError: If Sphinx fails or warns.
@@ -80,6 +81,7 @@ def run_sphinx(source: Path, site: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "auto", "-b", "html"]
     folders = ["-c", str(DOCS / "website"), "-d", str(site.with_name("doctrees")), str(source), str(site)]
     subprocess.run([*command, *folders], check=True)
+    shrink(site)
 
 
 def write_live_pages(site: Path) -> None:

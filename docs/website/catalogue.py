@@ -82,7 +82,7 @@ def transports(results: Sequence[Results]) -> Entries:
                 section("Use", code(f"$ sysgym run dumbbell-10g --contender {transport.name}", "console")),
                 section("Properties", table(("Property", "Value"), _properties(transport))),
                 section("Callbacks", table(("Callback", "What it does"), _callbacks(transport))),
-                section("Published Scores", *scores(transport.name, results)),
+                section("Published Scores", *scores(transport.name, results, list_transports())),
                 section("Code", code(inspect.getsource(module), "python")) if module is not None else "",
             ),
         )
@@ -122,7 +122,7 @@ def agents(results: Sequence[Results]) -> Entries:
                 table(("Property", "Value"), _agent_facts(info)),
                 section("Use", code(_agent_use(info), "console")),
                 _documentation(info),
-                section("Published Scores", *scores(info.short_name, _of_family(info, results))),
+                section("Published Scores", *scores(info.short_name, *_of_family(info, results))),
             ),
         )
     return found
@@ -163,20 +163,29 @@ def _documentation(info: AgentInfo) -> str:
     return section("Documentation", from_docstring(inspect.getdoc(module) or "") if module else "", directive)
 
 
-def _of_family(info: AgentInfo, results: Iterable[Results]) -> list[Results]:
-    """Return the published tables of an agent's family."""
+def _of_family(info: AgentInfo, results: Iterable[Results]) -> tuple[list[Results], list[str]]:
+    """Return the published tables of an agent's family, and the names of its agents."""
     names = {one.name for one in list_scenarios(info.family or None)}
-    return [one for one in results if one.scenario in names]
+    agents = [agent_info(name, info.family).short_name for name in list_agents(info.family or None)]
+    return [one for one in results if one.scenario in names], agents
 
 
-def scores(contender: str, results: Iterable[Results]) -> Iterator[str]:
-    """Yield what a contender scored in the published tables."""
+def scores(contender: str, results: Iterable[Results], others: Iterable[str]) -> Iterator[str]:
+    """Yield what a contender and its variants scored in the published tables.
+
+    Args:
+        contender: Its name.
+        results: The tables.
+        others: Names of all that could take part.
+    """
+    others = list(others)
     for one in results:
-        row = one.row(contender)
-        if row is not None:
+        rows = one.rows_of(contender, others)
+        if rows:
             yield section(
                 f"{one.scenario}, suite {one.suite}",
-                table(one.metrics, [row], texts=0),
+                f"{_sentence(one.about)}" if one.about else "",
+                table(("Contender", *one.metrics), [(name, *row) for name, row in rows.items()], texts=1),
                 f"[All contenders](/{one.page}.md) of the suite [{one.suite}](/suites/{one.suite}.md).",
                 level=3,
             )

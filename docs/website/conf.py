@@ -53,7 +53,10 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
 html_domain_indices = False
-html_sidebars: dict[str, list[str]] = {"index": [], "source/**": []}
+# Pages of what has a name have no list of their siblings, of which there are hundreds: with it they are three
+# times as large. Their chapter's page lists them, and the breadcrumbs lead there.
+_WITHOUT_SIDEBAR = ("transports", "agents", "policies", "scenarios", "suites", "source")
+html_sidebars: dict[str, list[str]] = {"index": [], **{f"{folder}/**": [] for folder in _WITHOUT_SIDEBAR}}
 html_context = {"default_mode": "auto"}
 html_theme_options = {
     "collapse_navigation": True,

@@ -11,7 +11,7 @@ import numpy as np
 
 from docs.website.markdown import Pages, code, page, section, sections, table, toctree
 from docs.website.results import Results, of_scenarios
-from sysgym.scenarios import list_scenarios
+from sysgym.scenarios import list_scenarios, list_suites, load_suite
 from sysgym.scenarios.families import families
 from sysgym.scenarios.family import Environment, Family, load_entry
 
@@ -191,9 +191,20 @@ def _metrics(family: Family, environment: Environment) -> str:
 
 
 def _scores(env_id: str, results: Sequence[Results]) -> Iterator[str]:
-    found = of_scenarios(results, (info.name for info in list_scenarios() if info.env_id == env_id))
+    scenarios = {info.name for info in list_scenarios() if info.env_id == env_id}
+    found = of_scenarios(results, scenarios)
     if not found:
-        yield "No suite with this environment has published results yet."
+        suites = [
+            info.name
+            for info in list_suites()
+            if any(task.scenario in scenarios for task in load_suite(info.name).tasks)
+        ]
+        listed = ", ".join(f"[{name}](/suites/{name}.md)" for name in suites)
+        yield (
+            f"There are no published results yet; the scenarios are in the suites {listed}."
+            if suites
+            else "No suite has these scenarios; `sysgym bench SUITE --scenario NAME` adds one to a suite."
+        )
         return
     yield (
         "Values are averages over held-out episodes with 95 % intervals. **Bold** marks the best contender"
@@ -202,6 +213,7 @@ def _scores(env_id: str, results: Sequence[Results]) -> Iterator[str]:
     for one in found:
         yield section(
             f"{one.scenario}, suite {one.suite}",
+            f"{one.about[:1].upper()}{one.about[1:]}." if one.about else "",
             table(("Contender", *one.metrics), [(name, *row) for name, row in one.rows.items()], texts=1),
             f"From [{one.page}](/{one.page}.md); the suite is [{one.suite}](/suites/{one.suite}.md).",
             level=3,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +14,32 @@ from PIL import Image
 
 from docs.website.environments import environments, slug
 from sysgym.agents import Agent, agent_info, environment_arguments, list_agents, make_agent
-from sysgym.scenarios import list_scenarios
+from sysgym.scenarios import get_family, list_scenarios
 from sysgym.scenarios.family import Environment, Family
 
-SIZE = (800, 450)
+SIZE = (800, 560)
+"""Largest width and height; frames keep their proportions."""
+
 FRAMES = 30
-COLOURS = 128
+COLOURS = 64
 FRAME_MS = 160
 LAST_FRAME_MS = 3000
 
 _PLAYED: Mapping[str, tuple[str, str]] = {
+    "sysgym/BurstMux-v0": ("burst-mux", "model_background"),
+    "sysgym/GradCompress-v0": ("compression-drift", "crossover"),
     "sysgym/DatacenterCC-v0": ("incast-32", "aimd"),
     "sysgym/FlowCC-v0": ("flow-datacenter", "flow_aimd"),
+    "sysgym/TrainingDiagnosis-v0": ("diagnosis-jobs", "narrowing"),
+    "sysgym/FailSlow-v0": ("failslow-hybrid", "payback"),
+    "sysgym/PipelineTuning-v0": ("pipeline-gpt", "critical_path"),
     "sysgym/CollectivePlacement-v0": ("placement-unseen", "greedy"),
     "sysgym/ReductionProgram-v0": ("program-unseen", "greedy"),
     "sysgym/JointPlacement-v0": ("joint-unseen", "bayes"),
     "sysgym/MultiJobPlacement-v0": ("multi-job-unseen", "greedy"),
     "sysgym/StragglerPrediction-v0": ("google-2011", "late"),
     "sysgym/StragglerMitigation-v0": ("google-2011-mitigation", "late"),
+    "sysgym/TrainingTuning-v0": ("tuning-buckets", "fusion"),
 }
 """Id -> scenario and agent; environments that are not here get the first of each."""
 
@@ -47,12 +57,29 @@ def played(family: Family, environment: Environment) -> tuple[str, str]:
 
 
 def draw_all(folder: Path) -> None:
-    """Draw an episode of every environment into ``folder``, as ``NAME.gif``; files that exist are kept."""
+    """Draw an episode of every environment into ``folder``, as ``NAME.gif``; files that exist are kept.
+
+    There is a process for each core. A family's environments are drawn by one process, as they share what has
+    to be compiled first.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    missing: dict[str, list[Path]] = {}
     for family, environment in environments():
         file = folder / f"{slug(environment.env_id)}.gif"
         if not file.exists():
-            draw(family, environment, file)
+            missing.setdefault(family.name, []).append(file)
+    # The family of the packet simulator takes longest.
+    names = sorted(missing, key=lambda name: get_family(name).transports is None)
+    if names:
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            list(pool.map(_draw_family, [missing[name] for name in names]))
+
+
+def _draw_family(files: list[Path]) -> None:
+    for family, environment in environments():
+        for file in files:
+            if file.stem == slug(environment.env_id):
+                draw(family, environment, file)
 
 
 def draw(family: Family, environment: Environment, file: Path) -> None:
@@ -81,7 +108,7 @@ def draw(family: Family, environment: Environment, file: Path) -> None:
 
 def _side_by_side(frames: list[Image.Image]) -> Image.Image:
     """Return an image with all colours of the frames: those of its beginning, middle and end, small."""
-    width, height = SIZE[0] // 2, SIZE[1] // 2
+    width, height = frames[0].width // 2, frames[0].height // 2
     sheet = Image.new("RGB", (3 * width, height))
     for place, frame in enumerate((frames[0], frames[len(frames) // 2], frames[-1])):
         sheet.paste(frame.resize((width, height), Image.Resampling.NEAREST), (place * width, 0))
@@ -107,6 +134,7 @@ def _play(env: gym.Env[Any, Any], agent: Agent, wanted: frozenset[int], frames: 
         over = terminated or truncated
         step += 1
         if step in wanted:
-            frame = np.asarray(env.render(), np.uint8)
-            frames.append(Image.fromarray(frame).resize(SIZE, Image.Resampling.LANCZOS))
+            frame = Image.fromarray(np.asarray(env.render(), np.uint8))
+            frame.thumbnail(SIZE, Image.Resampling.LANCZOS)
+            frames.append(frame.resize(frames[0].size) if frames else frame)
     return step

@@ -9,7 +9,7 @@ from sysgym.envs.compression.grad_compress import GradCompress
 from sysgym.envs.compression.render import LABELS
 from sysgym.envs.live import BarsPanel, Chart, Emit, Fact, LaneFrame, LevelsPanel, Scene, Values
 
-_STYLES = ("quiet", "busy", *["good"] * 4, "bad", "bad", "copy")
+_STYLES = ("quiet", *["group"] * (N_METHODS - 1))
 
 
 class RunView:

@@ -48,7 +48,7 @@ class DiagnosisView:
         """Report the answers so far; 0 for what was not asked."""
         env = self._env
         shown = [
-            0.0 if answer == NOT_ASKED else round(100.0 * float(answer), 3) for answer in env.answers.tolist()
+            0.0 if answer == NOT_ASKED else round(100.0 * float(answer), 1) for answer in env.answers.tolist()
         ]
         is_rank = [part.what == RANK for part in env.case.parts]
         values: Values = {

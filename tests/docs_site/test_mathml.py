@@ -14,7 +14,7 @@ from docs.website.check import check
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("sphinx") is None,
-    reason="the extra docs is not installed: make docs installs it",
+    reason="the extra docs is not installed: make venv installs it",
 )
 
 CONF = f"""

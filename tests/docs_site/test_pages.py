@@ -10,7 +10,7 @@ import pytest
 from gymnasium.envs.registration import load_env_creator
 
 from docs.website import catalogue, chapters
-from docs.website.build import ROOT, all_pages
+from docs.website.build import ROOT
 from docs.website.environments import environments, slug
 from docs.website.links import Links
 from docs.website.markdown import Pages, outside_code, sections
@@ -25,11 +25,6 @@ pytestmark = pytest.mark.xdist_group("docs site")  # the pages are made once, in
 
 SITE_LINK = re.compile(r"\]\(/([^)#\s]+)")
 ENTRY = re.compile(r"^ *(/\S+) *$", re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def pages() -> Pages:
-    return all_pages()
 
 
 def prose(text: str) -> str:

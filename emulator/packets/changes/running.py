@@ -96,6 +96,11 @@ def _workload_keys(scenario: CongestionScenario) -> Iterator[tuple[str, Effect]]
                     yield f"workload.parts.{part_name}.{name}", effect
 
 
+def draws_its_flows(running: Running) -> bool:
+    """Return whether flows to come can be drawn anew: by the seed, and none has a transport of its own."""
+    return running.seed is not None and not running.own_laws
+
+
 def check_keys(running: Running, settings: Mapping[str, Any]) -> None:
     """Check that keys can change while this network runs.
 
@@ -109,7 +114,7 @@ def check_keys(running: Running, settings: Mapping[str, Any]) -> None:
             raise UnknownName("key that can change while the network runs", key, known)
     if not any(key.startswith("workload.") for key in settings):
         return
-    if running.seed is None or running.own_laws:
+    if not draws_its_flows(running):
         why = "were given to reset()" if running.seed is None else "have transports of their own, by number"
         raise SysgymError(
             f"{running.scenario.name}: its flows {why}, so no others can be drawn; change queues and delays"

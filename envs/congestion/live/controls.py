@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from sysgym.emulator.packets.changes.laws import check_law
-from sysgym.emulator.packets.changes.running import ECN_THRESHOLD, LINK_DELAY, changeable_keys
+from sysgym.emulator.packets.changes.running import (
+    ECN_THRESHOLD,
+    LINK_DELAY,
+    changeable_keys,
+    draws_its_flows,
+)
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import get_transport, list_transports
 from sysgym.envs.live import Control
@@ -32,8 +37,10 @@ def controls_of(network: PacketNetwork) -> tuple[Control, ...]:
 
 
 def _of_scenario(network: PacketNetwork) -> Iterator[Control]:
-    scenario = network.scenario
+    scenario, may_draw = network.scenario, draws_its_flows(network.running)
     for key, acts in changeable_keys(scenario).items():
+        if key.startswith("workload.") and not may_draw:
+            continue
         last = key.rpartition(".")[2]
         if key == ECN_THRESHOLD:
             threshold = scenario.queue.ecn_threshold_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sysgym.bench.contenders import Contender
@@ -29,34 +30,46 @@ class Lane:
         split: Split of the seed.
         contender: Contender.
         entry: Entry of the family's live view.
+        folder: Folder that the checkpoint's path is relative to.
 
     Attributes:
         frames: Frames that were not taken yet.
         over: Whether the episode has ended.
         steps: Number of decisions.
+        total_reward: Sum of their rewards.
+        info: Info of the last decision.
     """
 
-    def __init__(self, scenario: Mapping[str, Any], split: str, contender: Contender, entry: str) -> None:
+    def __init__(
+        self,
+        scenario: Mapping[str, Any],
+        split: str,
+        contender: Contender,
+        entry: str,
+        folder: Path | None = None,
+    ) -> None:
         self.contender = contender
-        self.env, self._agent = make_contender(scenario, split, contender)
+        self.env, self._agent = make_contender(scenario, split, contender, folder)
         self.view: LiveView = load_entry(entry)(self.env.unwrapped)
         self.frames: deque[LaneFrame] = deque()
         self.view.watch(self.frames.append)
-        self.over, self.steps = False, 0
+        self.over, self.steps, self.total_reward = False, 0, 0.0
+        self.info: dict[str, Any] = {}
         self._observation: Any = None
 
     def begin(self, seed: int) -> Scene:
         """Begin the episode of a seed; return what its pictures are."""
         self.frames.clear()
-        self.over, self.steps = False, 0
-        self._observation, _ = self.env.reset(seed=seed, options={"episode_seed": seed})
+        self.over, self.steps, self.total_reward = False, 0, 0.0
+        self._observation, self.info = self.env.reset(seed=seed, options={"episode_seed": seed})
         self._agent.begin(self.env)
         return self.view.scene()
 
     def step(self) -> None:
         """Take one decision."""
         action = self._agent.act(self._observation)
-        self._observation, _, terminated, truncated, _ = self.env.step(action)
+        self._observation, reward, terminated, truncated, self.info = self.env.step(action)
+        self.total_reward += float(reward)
         self.steps += 1
         self.over = bool(terminated or truncated)
         self.view.after_step()
@@ -72,6 +85,7 @@ class Run:
         split: Split of the seed.
         seed: Episode seed.
         contenders: One for each lane.
+        folder: Folder that paths of checkpoints are relative to; None: the present one.
 
     Attributes:
         header: Description of the run, for pages and recordings.
@@ -81,7 +95,14 @@ class Run:
         SysgymError: The family has no live view, or there are too many contenders.
     """
 
-    def __init__(self, scenario: Scenario, split: str, seed: int, contenders: Sequence[Contender]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        split: str,
+        seed: int,
+        contenders: Sequence[Contender],
+        folder: Path | None = None,
+    ) -> None:
         family = get_family(scenario.family)
         if not family.live:
             raise SysgymError(
@@ -94,7 +115,7 @@ class Run:
             )
         self._seed = seed
         resolved = scenario.resolved()
-        self.lanes = [Lane(resolved, split, contender, family.live) for contender in contenders]
+        self.lanes = [Lane(resolved, split, contender, family.live, folder) for contender in contenders]
         self._scenes: list[Scene] = []
         self._last: list[LaneFrame] = []
         self._changes: list[tuple[int | None, str, float | str]] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from sysgym.live.export import exported_page
 from sysgym.live.server import app_of_session
 from sysgym.live.session import Session
+from tests.browser import started_browser
 from tests.sysgym.live.conftest import MakeRun
 from tests.sysgym.live.test_run_and_recording import frames_of
 from tests.sysgym.live.test_server import served
@@ -21,24 +20,15 @@ from tests.sysgym.live.test_server import served
 # One browser serves the whole file, so one worker takes it.
 pytestmark = [pytest.mark.xdist_group("live-browser"), pytest.mark.slow]
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 TIMEOUT_MS = 20_000
 K_SLIDER = "#setting-queue-ecn-threshold-bytes"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Start Chromium; skip where there is none and say how to install it."""
-    if CHROMIUM is None:
-        words = "no Chromium; 'sudo scripts/install_browser.sh' installs it"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is in the extra dev")
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    """Start one browser for all tests."""
+    with started_browser() as made:
         yield made
-        made.close()
 
 
 @pytest.fixture
@@ -168,30 +158,48 @@ def test_the_exported_page_opens_from_the_disk(page: Any, make_run: MakeRun, tmp
     assert {url.partition(":")[0] for url in requests} <= {"file", "data"}
 
 
-@pytest.mark.parametrize("width", [400, 1400])
 @pytest.mark.parametrize(
     ("scenario", "contenders"),
     [
         ("google-2011-mitigation", ("nurd", "oracle")),
         ("p2-systems", ("default", "random")),
+        ("program-p2", ("default", "random")),
+        ("joint-unseen", ("random",)),
+        ("multi-job-small", ("greedy", "random")),
         ("collectives-small", ("ring", "tacos")),
+        ("tuning-buckets", ("25_mb", "random")),
+        ("pipeline-gpt", ("unchanged", "critical_path")),
+        ("diagnosis-jobs", ("longest", "narrowing")),
+        ("failslow-hybrid", ("never", "payback")),
+        ("compression-drift", ("never", "crossover")),
+        ("burst-plan", ("data_parallel", "dynamic_program")),
+        ("burst-mux", ("aimd_background", "model_background")),
     ],
 )
 def test_other_families_are_drawn_at_every_width(
-    page: Any, make_run: MakeRun, tmp_path: Path, scenario: str, contenders: tuple[str, ...], width: int
+    page: Any, make_run: MakeRun, tmp_path: Path, scenario: str, contenders: tuple[str, ...]
 ) -> None:
     run = make_run(*contenders, scenario=scenario, overrides={})
     path = tmp_path / "run.html"
     path.write_text(exported_page(run.header, frames_of(run)), encoding="utf-8")
-    page.set_viewport_size({"width": width, "height": 900})
     page.goto(path.as_uri())
-    wait(page, "Number(document.body.dataset.frames) > 1")
-    page.keyboard.press("End")
-    wait(page, "document.body.dataset.frame === String(Number(document.body.dataset.frames) - 1)")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    painted = (
-        "[...document.querySelectorAll('.lane canvas')].every(c => c.getContext('2d')"
-        ".getImageData(0, 0, c.width, c.height).data.some(one => one > 0))"
-    )
-    assert page.evaluate(painted)
+    for width in (1400, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        wait(page, "Number(document.body.dataset.frames) > 1")
+        page.keyboard.press("End")
+        wait(page, "document.body.dataset.frame === String(Number(document.body.dataset.frames) - 1)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        painted = (
+            "[...document.querySelectorAll('.lane canvas, .chart canvas')].every(c => c.getContext('2d')"
+            ".getImageData(0, 0, c.width, c.height).data.some(one => one > 0))"
+        )
+        assert page.evaluate(painted)
     assert page.evaluate("[...document.querySelectorAll('canvas[role=img]')].every(c => c.ariaLabel)")
+    now, _, end = page.inner_text("#clock").partition(" of ")
+    assert not end or float(now.split()[0]) <= float(end.split()[0])
+    words = page.inner_text("main")
+    for wrong in ("NaN", "undefined", "-0 "):
+        assert wrong not in words
+    assert not page.is_visible("#queues")
+    bars = "[...document.querySelectorAll('.level')].every(one => one.textContent)"
+    assert page.evaluate(bars)

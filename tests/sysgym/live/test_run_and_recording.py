@@ -108,6 +108,18 @@ def test_wrong_changes_are_refused(make_run: MakeRun) -> None:
     assert frame.changes == ()
 
 
+def test_settings_that_are_offered_can_be_changed(make_run: MakeRun) -> None:
+    own_flow = make_run("flow_aimd", scenario="flow-incast", overrides={"control.episode_steps": 10})
+    offered = {control["key"] for control in own_flow.header["lanes"][0]["controls"]}
+    # The agent's flow and the others are drawn together in the beginning: there is no load to change.
+    assert offered == {"queue.ecn_threshold_bytes", "topology.link_delay_s"}
+    for run in (own_flow, make_run("dctcp")):
+        run.next_frame()
+        for control in run.header["lanes"][0]["controls"]:
+            run.change(0 if control["own"] else None, control["key"], control["value"])
+        assert run.next_frame() is not None
+
+
 def test_an_agent_that_sets_rates_keeps_its_law(make_run: MakeRun) -> None:
     run = make_run("aimd")
     assert all(control["key"] != "law" for control in run.header["lanes"][0]["controls"])

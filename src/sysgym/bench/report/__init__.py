@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from sysgym.bench.statistics import AVERAGE_WORDS
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import write_atomically
 
-PLOTS = "plots"
+PLOTS, LIVE = "plots", "live"
+"""Folders of pictures and of live pages, in a results folder."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,29 @@ class Written:
     headlines: list[Headline]
 
 
-def write(folder: Path, *, reference: str | None = None) -> Written:
+@dataclass(frozen=True)
+class Episode:
+    """Page that plays an episode.
+
+    Attributes:
+        page: The page, self-contained HTML.
+        words: Text of the link to it.
+    """
+
+    page: str
+    words: str
+
+
+def write(
+    folder: Path, *, reference: str | None = None, episodes: Mapping[str, Episode] | None = None
+) -> Written:
     """Write ``report.html``, ``report.md`` and ``plots/`` into a results folder.
 
     Args:
         folder: Results folder with ``results.jsonl``.
         reference: Contender that the others are compared with; None: the family's, if it has rows.
+        episodes: Live pages by :attr:`~sysgym.bench.report.data.benchmark.ScenarioResult.slug`, which are
+            written into ``live/`` and linked.
 
     Raises:
         SysgymError: There are no rows, or the folder cannot be written to.
@@ -59,13 +78,17 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
     headlines = [headline(result) for result in benchmark.results]
     totals = overall(benchmark) if len(benchmark.results) > 1 else []
     rows_file = RESULTS if (folder / RESULTS).is_file() else COMPRESSED
+    episodes = episodes or {}
+    links = {name: (f"{LIVE}/{name}.html", episode.words) for name, episode in episodes.items()}
 
     written = Written(folder / "report.html", folder / "report.md", headlines)
-    page = html.page(benchmark, headlines, gallery, totals, looks, pages, trainings, rows_file)
-    twin = markdown.text(benchmark, headlines, gallery, totals, PLOTS, pages, trainings, rows_file)
+    page = html.page(benchmark, headlines, gallery, totals, looks, pages, trainings, rows_file, links)
+    twin = markdown.text(benchmark, headlines, gallery, totals, PLOTS, pages, trainings, rows_file, links)
     plots_folder = _own_folder(folder / PLOTS)
     for picture in gallery:
         _write(plots_folder / f"{picture.name}.png", picture.png)
+    for name, episode in episodes.items():
+        _write(_own_folder(folder / LIVE) / f"{name}.html", episode.page.encode())
     _write(written.html, page.encode())
     _write(written.markdown, twin.encode())
     return written

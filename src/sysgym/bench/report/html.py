@@ -36,6 +36,7 @@ def page(
     surveyed: Sequence[Page] = (),
     trainings: Sequence[Cost] = (),
     rows_file: str = "results.jsonl",
+    episodes: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
     """Return the page.
 
@@ -48,6 +49,7 @@ def page(
         surveyed: Pages of the suite's survey.
         trainings: Costs of trainings.
         rows_file: Name of the file of rows, in the same folder.
+        episodes: Slug of a result -> address and words of the link to the page of an episode.
     """
     measured = is_measured(benchmark, list(trainings))
     keys = {name: f"k{index}" for index, name in enumerate(looks)}
@@ -80,6 +82,7 @@ def page(
         gallery=gallery,
         keys=keys,
         rows_file=rows_file,
+        episodes=episodes or {},
         seeds_text=seeds_text,
         scenario_text=_scenario_text,
         style=style,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sysgym.bench.report import tables
 from sysgym.bench.report.content import REFERENCE, facts, overall_guide, reading_guide, seeds_text
@@ -35,6 +35,7 @@ def text(
     surveyed: Sequence[Page] = (),
     trainings: Sequence[Cost] = (),
     rows_file: str = "results.jsonl",
+    episodes: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
     """Return the document.
 
@@ -47,8 +48,11 @@ def text(
         surveyed: Pages of the suite's survey.
         trainings: Costs of trainings.
         rows_file: Name of the file of rows, in the same folder.
+        episodes: Slug of a result -> address and words of the link to the page of an episode.
     """
-    lines = _lines(benchmark, headlines, gallery, totals, folder, surveyed, trainings, rows_file)
+    lines = _lines(
+        benchmark, headlines, gallery, totals, folder, surveyed, trainings, rows_file, episodes or {}
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -61,6 +65,7 @@ def _lines(
     surveyed: Sequence[Page],
     trainings: Sequence[Cost],
     rows_file: str,
+    episodes: Mapping[str, tuple[str, str]],
 ) -> Iterator[str]:
     measured = is_measured(benchmark, list(trainings))
     yield from (f"# {plain(benchmark.title)}", "", plain(benchmark.description), "")
@@ -82,6 +87,9 @@ def _lines(
         yield from (f"{plain(result.title)}. {plain(result.description)}", "")
         yield from (*_table(tables.contest_table(result, measured=measured)), "")
         yield from _figures(gallery.of_result(result), folder)
+        if result.slug in episodes:
+            address, words = episodes[result.slug]
+            yield from (f"[{plain(words)}]({address})", "")
         digest = plain(result.sha256[:16])
         yield f"Seeds {plain(seeds_text(result))}; scenario {digest}; [rows]({rows_file})."
         yield ""

@@ -148,7 +148,16 @@ def compare(recorded: Row, replayed: Row) -> Replay:
     return Replay(recorded, differences, other)
 
 
-def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
+def check_source(row: Row, folder: Path) -> None:
+    """Check that a row's scenario and checkpoint are those that it was made with.
+
+    Args:
+        row: The row.
+        folder: Results folder with the checkpoint.
+
+    Raises:
+        ResultMismatch: One of them differs.
+    """
     digest = scenario_from_resolved(row.scenario_resolved).sha256()
     if digest != row.scenario_sha256:
         raise ResultMismatch(
@@ -156,6 +165,10 @@ def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
             f"expected scenario_sha256 {row.scenario_sha256[:12]}"
         )
     _check_checkpoint(row.contender, row.label, folder)
+
+
+def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
+    check_source(row, folder)
     contender = replace(row.contender, trusted=trust)
     return EpisodeJob(row.scenario_resolved, row.scenario_sha256, row.split, contender, row.seed, str(folder))
 

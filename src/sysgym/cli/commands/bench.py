@@ -19,6 +19,7 @@ from sysgym.cli.terminal import console
 
 if TYPE_CHECKING:
     from sysgym.bench.plan import Plan
+    from sysgym.bench.report import Episode
     from sysgym.scenarios import Scenario
 
 MOST_ROWS_SHOWN = 20
@@ -197,12 +198,14 @@ def _say_how_long(plan: Plan, n_workers: int) -> None:
     say_how_long(counts.values(), n_workers, steps=trainings)
 
 
-def write_report(folder: Path, reference: str | None) -> None:
+def write_report(folder: Path, reference: str | None, *, live: bool = False, trust: bool = False) -> None:
     """Write the report in both formats and print the headlines.
 
     Args:
         folder: Results folder.
         reference: Contender that the others are compared with.
+        live: Whether to add a page for each scenario that plays one episode.
+        trust: Whether checkpoints may run code for these pages.
 
     Raises:
         SysgymError: There are no rows, or a file of the folder is invalid.
@@ -214,13 +217,50 @@ def write_report(folder: Path, reference: str | None) -> None:
     check_records(folder)
     screen = console()
     with stoppable("the report is not finished; run the same command again"):
-        written = write(folder, reference=reference)
+        episodes = _episodes(folder, reference, trust) if live else None
+        written = write(folder, reference=reference, episodes=episodes)
     for headline in written.headlines:
         screen.print(f"[bold]{headline.scenario}[/bold]")
         for sentence in headline.sentences:
             screen.print(f"  {sentence}", markup=False)
     screen.print(f"[dim]{time.perf_counter() - began_s:.1f} s[/dim]")
     screen.print(f"{written.html}\n{written.markdown}", markup=False)
+
+
+def _episodes(folder: Path, reference: str | None, trust: bool) -> dict[str, Episode]:
+    """Return the live page of every scenario that has one, and say why others have none."""
+    from sysgym.bench.report import Episode
+    from sysgym.bench.report.data.benchmark import read_benchmark
+    from sysgym.cli.terminal import bars
+    from sysgym.errors import SysgymError
+    from sysgym.live.of_rows import episode_page, rows_shown, why_no_page
+
+    found: dict[str, Episode] = {}
+    with bars(in_percent=True) as progress:
+        for result in read_benchmark(folder, reference).results:
+            rows = rows_shown(result)
+            bar = progress.add_task(result.label, total=1.0)
+            why = why_no_page(result, rows)
+            try:
+                made = (
+                    None
+                    if why
+                    else episode_page(
+                        rows,
+                        folder,
+                        trust=trust,
+                        watch=lambda share, bar=bar: progress.update(bar, completed=share),
+                    )
+                )
+            except SysgymError as error:
+                why, made = str(error), None
+            progress.update(bar, completed=1.0)
+            if made is None:
+                progress.console.print(f"no live page of {result.label}: {why}", markup=False)
+                continue
+            who = " and ".join(made.contenders)
+            found[result.slug] = Episode(made.html, f"Watch {who} in the episode of seed {made.seed}")
+    return found
 
 
 def validate_rows(

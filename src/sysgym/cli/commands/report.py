@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sysgym.cli.options import TrustOption
+
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
@@ -16,8 +18,16 @@ def report(
             "--reference", help="Contender that the others are compared with (default: dctcp if present)."
         ),
     ] = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Add an episode of each scenario that plays in the browser: the best beside the reference.",
+        ),
+    ] = False,
+    trust: TrustOption = False,
 ) -> None:
     """Write report.html and report.md into a results folder."""
     from sysgym.cli.commands.bench import write_report
 
-    write_report(folder, reference)
+    write_report(folder, reference, live=live, trust=trust)

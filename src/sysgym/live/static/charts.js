@@ -2,10 +2,11 @@
 
 /** Curves of all lanes over time, by uPlot; those of the queue can show one port instead of the longest. */
 Live.makeCharts = (header, frames, settingAt) => {
-  const { element, colour, amount, moment } = Live;
+  const { element, colour, amount, tickMoment } = Live;
   const CLOSE_SHARE = 0.16;
   const lanes = header.lanes;
   const scene = lanes[0];
+  const inSeconds = scene.time_unit === "s";
   const network = scene.panels.find((panel) => panel.kind === "network");
   const holder = document.getElementById("charts");
   holder.replaceChildren();
@@ -71,7 +72,8 @@ Live.makeCharts = (header, frames, settingAt) => {
       scales: { x: { time: false, range: () => shownTimes() },
         y: { range: (u, low, high) => [0, Math.max(high || 0, 1e-9) * 1.08] } },
       axes: [
-        { ...axis, size: 30, values: (u, ticks) => ticks.map((tick) => (scene.time_unit === "s" ? moment(tick, scene) : String(tick))) },
+        { ...axis, size: 30, space: inSeconds ? 60 : 50, incrs: inSeconds ? Live.steps(Live.timeUnit(scene.end)[0]) : Live.steps(1, 0),
+          values: (u, ticks) => ticks.map((tick) => (inSeconds ? tickMoment(tick, scene) : String(tick))) },
         { ...axis, size: 74, values: (u, ticks) => ticks.map((tick) => amount(tick, chart.unit)) },
       ],
       series,

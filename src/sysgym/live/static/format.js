@@ -11,7 +11,19 @@ const Live = {};
   function digits(value, n = 3) {
     if (value === 0) return "0";
     const size = Math.floor(Math.log10(Math.abs(value)));
-    return value.toFixed(Math.min(Math.max(n - 1 - size, 0), 6));
+    const text = value.toFixed(Math.min(Math.max(n - 1 - size, 0), 6));
+    return Number(text) === 0 ? "0" : text;
+  }
+
+  /** The unit of times up to an end: seconds and name. */
+  function timeUnit(end) {
+    return TIMES.find(([least]) => end >= 2 * least) || TIMES[TIMES.length - 1];
+  }
+
+  /** Distances between ticks, in growing order, that are round numbers of a unit. */
+  function steps(unit, least = -12) {
+    const powers = Array.from({ length: 16 - least }, (_, i) => 10 ** (least + i));
+    return powers.flatMap((power) => [1, 2, 5].map((m) => Number((m * power * unit).toPrecision(12))));
   }
 
   /** A number with its unit: "97.5 kB", "9.41 Gbit/s", "312 µs", "48". */
@@ -26,15 +38,21 @@ const Live = {};
       const [scale, prefix] = PREFIXES.find(([least]) => size >= least) || [1, ""];
       return `${digits(value / scale)} ${prefix}${unit === "bytes" ? "B" : unit}`;
     }
-    const number = Number.isInteger(value) ? value.toLocaleString("en") : digits(value);
+    const number = Number.isInteger(value) ? (value || 0).toLocaleString("en") : digits(value); // -0 is 0
     return unit === "x" ? `${number}×` : unit ? `${number} ${unit}` : number;
   }
 
   /** A time of the scene, all with the unit that fits its end. */
   function moment(time, scene) {
     if (scene.time_unit !== "s") return `${scene.time_unit.replace(/s$/, "")} ${Math.round(time)}`;
-    const [scale, name] = TIMES.find(([least]) => scene.end >= 2 * least) || TIMES[TIMES.length - 1];
+    const [scale, name] = timeUnit(scene.end);
     return `${(time / scale).toFixed(scene.end / scale >= 100 ? 1 : 2)} ${name}`;
+  }
+
+  /** The same for a tick, whose round number needs no zeros. */
+  function tickMoment(time, scene) {
+    const [scale, name] = timeUnit(scene.end);
+    return `${Number((time / scale).toPrecision(4))} ${name}`;
   }
 
   /** An element with attributes and children; texts stay texts. */
@@ -88,5 +106,5 @@ const Live = {};
     return context;
   }
 
-  Object.assign(Live, { amount, moment, element, colour, dark, ramp, rampGradient, prepare });
+  Object.assign(Live, { amount, moment, tickMoment, timeUnit, steps, element, colour, dark, ramp, rampGradient, prepare });
 })();

@@ -52,6 +52,8 @@
     document.title = `${header.scenario}: ${names}`;
     $("title").textContent = header.title;
     $("subtitle").textContent = `${header.scenario}, ${header.split} seed ${header.seed}: the same for ${names}`;
+    const isQueued = (panel) => panel.kind === "network" && panel.queue_full;
+    $("queues").hidden = !header.lanes.some((lane) => lane.panels.some(isQueued));
     $("lanes").replaceChildren(...header.lanes.map(makeLane));
     makeSettings();
     makeStrips();
@@ -258,9 +260,10 @@
   function note(frame) {
     for (const { lane } of lanes) {
       for (const panel of lane.panels) {
-        if (panel.kind !== "levels") continue;
+        if (panel.kind !== "levels" && panel.kind !== "bars") continue;
         const found = (extremes[panel.key] ||= { low: Infinity, high: 0 });
-        frame.lanes.forEach((one) => (one.values[panel.key] || []).forEach((value) => {
+        const ends = (numbers) => (panel.kind === "bars" ? numbers.map((bar) => bar[2]) : numbers);
+        frame.lanes.forEach((one) => ends(one.values[panel.key] || []).forEach((value) => {
           if (value > 0) found.low = Math.min(found.low, value);
           found.high = Math.max(found.high, value);
         }));
@@ -301,7 +304,7 @@
     $("seek").max = String(Math.round(1000 * Math.max(end / (scene.end || 1), 1)));
     if (document.activeElement !== $("seek") || !dragging) $("seek").value = String(Math.round((1000 * frame.t) / (scene.end || 1)));
     $("seek").setAttribute("aria-valuetext", moment(frame.t, scene));
-    $("clock").textContent = scene.time_unit === "s" ? `${moment(frame.t, scene)} of ${moment(scene.end, scene)}` : moment(frame.t, scene);
+    $("clock").textContent = scene.time_unit === "s" ? `${moment(frame.t, scene)} of ${moment(end, scene)}` : moment(frame.t, scene);
     document.body.dataset.frame = String(frame.n);
     document.body.dataset.frames = String(frames.length);
     // Curves and strips are looked at more slowly than the pictures.

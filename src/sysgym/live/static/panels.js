@@ -15,7 +15,7 @@ Live.panels = {};
 
   function legend(states) {
     const shown = states.filter(([name]) => name);
-    if (shown.length > 8 && shown[shown.length - 1][1] === "group") return ""; // the colours repeat
+    if (shown.length >= GROUPS.length && shown[shown.length - 1][1] === "group") return ""; // the colours repeat
     return element("p", { class: "legend" }, ...shown.map(([name, style]) => {
       const key = element("span", { class: "key" });
       key.style.background = fill(style === "mark" ? "ink" : style, states.findIndex((one) => one[0] === name));
@@ -28,15 +28,14 @@ Live.panels = {};
   Live.panels.bars = (panel, scene, lane) => {
     const canvas = element("canvas", { role: "img" });
     const figure = element("figure", {}, element("figcaption", { text: panel.title }), canvas, legend(panel.states));
-    let longest = panel.line ? panel.line * 1.3 : 0;
     return {
       element: figure,
-      draw(values) {
+      draw(values, events, frame, most) {
+        const longest = Math.max(most(panel.key).high, panel.line ? panel.line * 1.3 : 0); // of all lanes
         const rows = values[panel.key];
         const width = figure.clientWidth || 600;
         const each = Math.max(Math.min(300 / Math.max(panel.n_rows, 1), 14), 1);
         const height = Math.round(each * panel.n_rows + 44);
-        for (const [, , end] of rows) longest = Math.max(longest, end);
         const context = Live.prepare(canvas, width, height);
         const [left, right, top] = [8, width - 12, 16];
         const x = (time) => left + (time / (longest || 1)) * (right - left);
@@ -73,7 +72,8 @@ Live.panels = {};
     context.moveTo(left, bottom);
     context.lineTo(right, bottom);
     context.stroke();
-    const step = [1, 2, 5, 10].map((m) => m * 10 ** Math.floor(Math.log10(longest / 4 || 1))).find((s) => longest / s <= 6);
+    const unit = panel.x_unit === "s" ? Live.timeUnit(longest)[0] : 1;
+    const step = Live.steps(unit).find((one) => longest / one <= 6);
     for (let tick = 0; tick <= longest; tick += step || longest || 1) {
       context.textAlign = tick ? "center" : "left";
       context.fillText(amount(tick, panel.x_unit), x(tick), bottom + 14);

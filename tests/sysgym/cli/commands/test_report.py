@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sysgym.bench.contenders import parse_contender
 from sysgym.bench.results.rows import RESULTS, ResultsFile, Row
+from sysgym.bench.run.episodes import EpisodeJob
+from sysgym.scenarios import load_scenario
 
 MakeRow = Callable[..., Row]
 Call = Callable[..., tuple[int, str, str]]
@@ -48,6 +52,37 @@ def test_names_on_the_screen_are_only_names(
     code, out, _ = call("report", tmp_path / "out")
     assert code == 0
     assert "Goodput: [red]dctcp[/red] with 9.50" in out
+
+
+def test_episodes_that_play_are_those_of_the_rows(call: Call, tmp_path: Path) -> None:
+    scenario = load_scenario("burst-plan")
+    seed = scenario.splits["test"].first_seed
+    rows = []
+    for name in ("data_parallel", "dynamic_program"):
+        contender = parse_contender(name, family=scenario.family, env_id=scenario.env_id)
+        job = EpisodeJob(scenario.resolved(), scenario.sha256(), "test", contender, seed, str(tmp_path))
+        rows.append(job.run(lambda _: None))
+    for folder, own in (
+        ("good", rows),
+        ("edited", [replace(row, total_reward=row.total_reward + 1) for row in rows]),
+    ):
+        with ResultsFile(tmp_path / folder) as results:
+            for row in own:
+                results.append(row)
+    code, _, err = call("report", tmp_path / "good", "--live")
+    assert (code, err) == (0, "")
+    page = (tmp_path / "good" / "live" / "burst-plan-test.html").read_text()
+    assert "<title>burst-plan: data_parallel and dynamic_program</title>" in page
+    words = f"Watch data_parallel and dynamic_program in the episode of seed {seed}"
+    report = (tmp_path / "good" / "report.html").read_text()
+    assert f'<a href="live/burst-plan-test.html">{words}</a>' in report
+    assert "(live/burst-plan-test.html)" in (tmp_path / "good" / "report.md").read_text()
+    code, _, err = call("report", tmp_path / "edited", "--live")
+    assert code == 0
+    assert "no live page of burst-plan: " in err
+    assert "does not replay" in err
+    assert not (tmp_path / "edited" / "live").exists()
+    assert "live/" not in (tmp_path / "edited" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("command", ["report", "validate"])
