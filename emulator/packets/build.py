@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.counters.statistics import ideal_completion_s
+from sysgym.emulator.packets.engine.event_queue.tournament import new_tournament
+from sysgym.emulator.packets.engine.event_queue.wheel import new_wheel, wheel_form
 from sysgym.emulator.packets.engine.events import (
     FLOW_START,
     MAX_SOURCES,
@@ -27,8 +29,6 @@ from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.engine.queues.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.receivers.layout import new_inboxes, new_messages
 from sysgym.emulator.packets.engine.shared_buffer import switch_memories
-from sysgym.emulator.packets.engine.tournament import new_tournament
-from sysgym.emulator.packets.engine.wheel import new_wheel, wheel_form
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.growth import link_free_packets, new_ports
 from sysgym.emulator.packets.memory import records

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.packets.engine.event_queue.tournament import events_in, new_tournament
+from sysgym.emulator.packets.engine.event_queue.wheel import new_wheel
 from sysgym.emulator.packets.engine.events import MAX_SOURCES, extended_sources
-from sysgym.emulator.packets.engine.tournament import events_in, new_tournament
-from sysgym.emulator.packets.engine.wheel import new_wheel
 from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.memory.state import State

@@ -80,7 +80,7 @@ def test_the_traces_have_something_to_tell() -> None:
     assert all(0.0 <= record["episode_regret"] < 3.0 for record in collectives)
     assert all(record["episode_regret"] > 0.0 for record in [*runs, *plans, *windows])
     assert all(record["episode_speedup"] >= 1.0 for record in [*tuned, *divided])
-    assert all(record["episode_restarts"] > 0.0 and record["episode_delay"] > 0.0 for record in slow)
+    assert all(record["episode_checkpoints"] > 0.0 and record["episode_delay"] > 0.0 for record in slow)
     assert all(record["episode_questions"] > 0.0 for record in diagnosed)
     assert all(record["delivered_bytes"] > 0 for record in packets)
     assert all(record["finished_tasks"] > 0 for record in stragglers)

@@ -69,6 +69,7 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     ratios |= {"flops_per_s", "overlap_slowdown", "jitter_log_sd", "background_probability"}
     # Fail-slow faults: hours, numbers in an hour, factors, shares.
     ratios |= {"healthy_hours", "communication_share", "worker_per_hour", "link_per_hour", "worker_factor"}
+    ratios |= {"stage_per_hour", "stage_factor"}
     ratios |= {"link_factor", "duration_log_sd", "factor_log_sd", "reroute_relief"}
     # Pipelines: logarithms' standard deviations.
     ratios |= {"layer_log_sd", "worker_log_sd"}

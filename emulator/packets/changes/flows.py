@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.packets.build import Assembly
 from sysgym.emulator.packets.changes.running import Running
+from sysgym.emulator.packets.engine.event_queue.tournament import events_in, new_tournament
 from sysgym.emulator.packets.engine.events import (
     FLOW_START,
     N_CLOCKS,
@@ -21,7 +22,6 @@ from sysgym.emulator.packets.engine.events import (
     SOURCE_MASK,
     SOURCES_PER_FLOW,
 )
-from sysgym.emulator.packets.engine.tournament import events_in, new_tournament
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology

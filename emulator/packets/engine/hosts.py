@@ -19,7 +19,7 @@ from sysgym.emulator.packets.engine.connections.reuse import (
     keep_connection,
     take_idle_connection,
 )
-from sysgym.emulator.packets.engine.event_queue import push
+from sysgym.emulator.packets.engine.event_queue.queue import push
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source
 from sysgym.emulator.packets.engine.pacing import waits_for_pace
 from sysgym.emulator.packets.engine.queues.host_port import fills_port, waits_for_port

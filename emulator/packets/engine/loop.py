@@ -14,7 +14,8 @@ from numba import njit, types
 
 from sysgym.emulator.compiling import c_function
 from sysgym.emulator.packets.engine.discipline import Q31, random_below, stamp_telemetry
-from sysgym.emulator.packets.engine.event_queue import begin, end, next_key, push, replace, take
+from sysgym.emulator.packets.engine.event_queue.queue import begin, end, next_key, push, replace, take
+from sysgym.emulator.packets.engine.event_queue.tournament import remove
 from sysgym.emulator.packets.engine.events import (
     FLOW_SENDS,
     FLOW_START,
@@ -45,7 +46,6 @@ from sysgym.emulator.packets.engine.queues.class_queue import integrate_queue
 from sysgym.emulator.packets.engine.queues.pfc import take_control_frame
 from sysgym.emulator.packets.engine.receiver import expire_ack_timer, receive_data
 from sysgym.emulator.packets.engine.receivers.inbox import receive_in_message, tick_receivers, wake_inbox
-from sysgym.emulator.packets.engine.tournament import remove
 from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
 from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (

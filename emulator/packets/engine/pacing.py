@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.engine.event_queue import push
+from sysgym.emulator.packets.engine.event_queue.queue import push
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source
 from sysgym.emulator.packets.engine.recovery.flight import losses, pipe_packets
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS, ns_per_byte_q20

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import cached_kernel
+from sysgym.emulator.packets.engine.event_queue.tournament import add, has_event, remove
 from sysgym.emulator.packets.engine.events import event_key
-from sysgym.emulator.packets.engine.tournament import add, has_event, remove
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State

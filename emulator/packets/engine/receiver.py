@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.engine.connections.handshake import answer_syn
-from sysgym.emulator.packets.engine.event_queue import push
+from sysgym.emulator.packets.engine.event_queue.queue import push
 from sysgym.emulator.packets.engine.events import (
     RECEIVER_ACKS,
     RECEIVER_GATHERS,

@@ -10,7 +10,7 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.engine.discipline import random_below
-from sysgym.emulator.packets.engine.event_queue import push
+from sysgym.emulator.packets.engine.event_queue.queue import push
 from sysgym.emulator.packets.engine.events import event_key
 from sysgym.emulator.packets.memory.records import NOBODY, packet_at
 

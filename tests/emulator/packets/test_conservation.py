@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sysgym.emulator.packets.engine.event_queue.tournament import events_in
 from sysgym.emulator.packets.engine.events import SOURCE_BITS, SOURCE_MASK
-from sysgym.emulator.packets.engine.tournament import events_in
 from sysgym.emulator.packets.memory.flow_record import ARRIVED, IN_FLIGHT, LOST
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
@@ -22,7 +22,7 @@ from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import get_transport, list_transports
 from sysgym.scenarios import CongestionScenario, load_scenario
-from tests.emulator.packets.tournament_check import check_tournament
+from tests.emulator.packets.engine.event_queue.tournament_check import check_tournament
 
 SWITCH = {"kind": "single_switch", "hosts": 9, "link_rate_bps": 1e9, "link_delay_s": 5e-6}
 ON_ANY_SWITCH = [name for name in list_transports() if get_transport(name).needs_classes == 1]

@@ -10,7 +10,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.engine.discipline import capture
-from sysgym.emulator.packets.engine.event_queue import push
+from sysgym.emulator.packets.engine.event_queue.queue import push
 from sysgym.emulator.packets.engine.events import event_key, port_source
 from sysgym.emulator.packets.engine.queues.class_queue import integrate_queue, queue_of, take_first
 from sysgym.emulator.packets.engine.wire import jittered_arrival_ns, put_on_wire, serialisation_ns

@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.engine.event_queue import push
+from sysgym.emulator.packets.engine.event_queue.queue import push
 from sysgym.emulator.packets.engine.events import event_key, pull_source
 from sysgym.emulator.packets.engine.pacing import halt_for_transport
 from sysgym.emulator.packets.engine.receiver import accept_data, report_arrivals, send_back

@@ -8,8 +8,8 @@ import numpy as np
 from numba import types
 
 from sysgym.emulator.compiling import compile_for
+from sysgym.emulator.packets.engine.event_queue.tournament import new_tournament
 from sysgym.emulator.packets.engine.hosts import begin_flow, check_timers, receive_ack
-from sysgym.emulator.packets.engine.tournament import new_tournament
 from sysgym.emulator.packets.memory.flow_record import ARRIVED, LOST
 from sysgym.emulator.packets.memory.records import (
     NOBODY,

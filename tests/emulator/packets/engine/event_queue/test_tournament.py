@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numba import njit
 
+from sysgym.emulator.packets.engine.event_queue.tournament import ROOT, add, new_tournament, remove, shrink
 from sysgym.emulator.packets.engine.events import NO_EVENT, SOURCE_BITS, SOURCE_MASK
-from sysgym.emulator.packets.engine.tournament import ROOT, add, new_tournament, remove, shrink
 from sysgym.emulator.packets.memory.records import WORLD, world_at
-from tests.emulator.packets.tournament_check import check_tournament
+from tests.emulator.packets.engine.event_queue.tournament_check import check_tournament
 
 
 @njit

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from sysgym.emulator.packets.engine import wheel
-from sysgym.emulator.packets.engine.event_queue import next_key, push, replace, take
+from sysgym.emulator.packets.engine.event_queue import wheel
+from sysgym.emulator.packets.engine.event_queue.queue import next_key, push, replace, take
+from sysgym.emulator.packets.engine.event_queue.tournament import has_event, new_tournament, remove
+from sysgym.emulator.packets.engine.event_queue.wheel import new_wheel
 from sysgym.emulator.packets.engine.events import NO_EVENT, SOURCE_BITS, SOURCE_MASK, event_key
-from sysgym.emulator.packets.engine.tournament import has_event, new_tournament, remove
-from sysgym.emulator.packets.engine.wheel import new_wheel
 from sysgym.emulator.packets.memory.flow_record import FLOW
 from sysgym.emulator.packets.memory.records import LINK, NOBODY, PACKET, SEGMENT, WORLD, world_at
-from tests.emulator.packets.tournament_check import check_tournament
+from tests.emulator.packets.engine.event_queue.tournament_check import check_tournament
 
 N_SOURCES = 70
 SLOTS = 64

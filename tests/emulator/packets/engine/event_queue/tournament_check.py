@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sysgym.emulator.packets.engine.event_queue.tournament import ROOT
 from sysgym.emulator.packets.engine.events import NO_EVENT, SOURCE_MASK
-from sysgym.emulator.packets.engine.tournament import ROOT
 from sysgym.emulator.packets.memory.records import NOBODY
 
 

@@ -20,9 +20,9 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from sysgym.emulator.packets.engine.event_queue.tournament import ROOT, remove
+from sysgym.emulator.packets.engine.event_queue.tournament import add as add_to_tournament
 from sysgym.emulator.packets.engine.events import NO_EVENT, SOURCE_MASK
-from sysgym.emulator.packets.engine.tournament import ROOT, remove
-from sysgym.emulator.packets.engine.tournament import add as add_to_tournament
 from sysgym.emulator.packets.memory.flow_record import prefetch_flow
 from sysgym.emulator.packets.memory.records import (
     NOBODY,

@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.engine import tournament, wheel
+from sysgym.emulator.packets.engine.event_queue import tournament, wheel
 from sysgym.emulator.packets.engine.events import NO_EVENT, SOURCE_MASK
 
 
