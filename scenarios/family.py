@@ -213,6 +213,7 @@ class Family:
             before a benchmark starts workers; may be empty.
         live: Entry of a function from an environment to its view in ``sysgym live``, a
             ``sysgym.envs.live.LiveView``; may be empty.
+        parallel: Entries of multi-agent environments by id, each a ``pettingzoo.ParallelEnv``.
     """
 
     name: str
@@ -231,6 +232,7 @@ class Family:
     compile: str = ""
     prepare: str = ""
     live: str = ""
+    parallel: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self, env_id: str) -> Environment | None:
         """Return an environment by its id; None if there is none."""
