@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.venv
-extras=train,stragglers,placement,multiagent,traces,video,human,parquet,chakra,emulator,export,live,labs,ray,slurm,graphs,dev${1:+,$1}
+extras=train,stragglers,placement,multiagent,traces,video,human,parquet,chakra,emulator,export,live,labs,ray,slurm,graphs,minari,hub,dev${1:+,$1}
 log=$venv/install.log
 started=$SECONDS
 

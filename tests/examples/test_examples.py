@@ -47,6 +47,22 @@ def test_the_first_program_has_a_score() -> None:
     assert -1.0 < scores["combined_score"] < 1.0
 
 
+def test_memory_of_a_program_has_a_limit() -> None:
+    """Within the limit of the evaluator's process, more than it cannot be had; ordinary amounts can."""
+    pytest.importorskip("resource")
+    code = f"""
+import runpy
+evaluator = runpy.run_path({str(EVALUATOR)!r}, run_name="evaluator")
+evaluator["limit_memory"]()
+bytearray(100_000_000)
+try:
+    bytearray(evaluator["MEMORY_BYTES"])
+except MemoryError:
+    print("refused")
+"""
+    assert run("-c", code) == "refused\n"
+
+
 def test_programs_that_reach_for_more_or_never_end_have_the_worst_score(
     tmp_path: Path, evaluator: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
