@@ -14,7 +14,7 @@ FOLDERS = {"sysgym": "src/sysgym"} | {
 }
 
 
-class EditableWheel(editable_wheel):
+class EditableWheel(editable_wheel):  # type: ignore[misc]  # setuptools has no types
     """Editable wheel whose path file also has the folder src.
 
     The import hook of an editable install is asked last. A folder named sysgym where Python runs, such as a

@@ -156,8 +156,7 @@ class CompleteInfo(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take one decision; return what the environment returns, with the completed info."""
-        *returned, info = self.env.step(action)
-        observation, reward, terminated, truncated = returned
+        observation, reward, terminated, truncated, info = self.env.step(action)
         return observation, reward, terminated, truncated, self._completed(info)
 
     def _completed(self, info: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from sysgym.emulator.accelerators.step_times import PIPELINED
 from sysgym.envs.observations import Observer
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.measurements import Measurements
-from sysgym.envs.placement.metrics import STEP_METRICS, Outcome, log_ratio
+from sysgym.envs.placement.metrics import STEP_METRICS as NAMES_OF_A_STEP
+from sysgym.envs.placement.metrics import Outcome, log_ratio
 from sysgym.envs.placement.observation import BoolArray
 from sysgym.envs.placement.observers import JOINT, JointState
 from sysgym.envs.placement.render import JointScene, joint_picture, joint_text
@@ -160,7 +161,7 @@ class JointPlacement(PlacementEnv):
     - v0: first version. Before the first release `joint-unseen` had hidden factors, as `joint-unseen-matched`.
     """  # noqa: E501, a table's row is one line
 
-    STEP_METRICS = STEP_METRICS
+    STEP_METRICS = NAMES_OF_A_STEP
     REWARDS = MEASURED
     OBSERVERS = JOINT
 

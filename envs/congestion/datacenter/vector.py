@@ -100,7 +100,7 @@ class DatacenterCCVector(WorldVector):
     def _paid(self, moved: BoolArray, everyone: BoolArray) -> dict[str, Any]:
         """Return the terms of the environments that moved, and zeros of those that were reset."""
         nothing = self.envs[0].reward.no_terms()
-        terms = {name: np.full(self.num_envs, np.nan) for name in {**nothing, **self._terms}}
+        terms = {name: np.full(self.num_envs, np.nan) for name in [*nothing, *self._terms]}
         for name, of_all in terms.items():
             of_all[~moved] = nothing.get(name, np.nan)
             if name in self._terms:
