@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,13 @@ def test_ppo_in_one_file_learns() -> None:
     returns = [float(line.rpartition(" ")[2]) for line in lines[:-1]]
     assert returns[-1] > returns[0]
     assert lines[-1].startswith("test episodes: learned ")
+
+
+def test_torchrl_checks_and_plays_both_forms() -> None:
+    pytest.importorskip("torchrl")
+    said = run(str(EXAMPLES / "torchrl_rollout.py"))  # with lines of TorchRL's own between
+    # Twenty decisions have two whole episodes of eight, in one environment and in each of three.
+    assert re.findall(r"^(\w+): .* (\d+) episodes", said, re.MULTILINE) == [("single", "2"), ("vector", "6")]
 
 
 def test_the_first_program_has_a_score() -> None:
