@@ -110,7 +110,7 @@ def test_every_reward_names_its_terms(env_id: str, reward: str) -> None:
 
 
 def test_terms_of_ones_own_reward_may_differ_from_its_weights() -> None:
-    own = Reward("own", lambda outcome, weights: {"mine": 1.0}, term_names=("mine",))
+    own: Reward[Any] = Reward("own", lambda outcome, weights: {"mine": 1.0}, term_names=("mine",))
     env = gym.make("sysgym/BurstPlan-v0", reward=own)
     assert {tuple(info["reward_terms"]) for info, _ in play(env, seed=0)} == {("mine",)}
 
@@ -123,7 +123,7 @@ def test_terms_of_ones_own_reward_may_differ_from_its_weights() -> None:
 def test_vector_forms_have_the_same_keys(env_id: str, scenario: str, mode: str, reward: str) -> None:
     if env_id == "sysgym/FlowCC-v0":
         reward = {"default": "datacenter", "step": "orca"}[reward]
-    arguments = {"scenario": scenario, "reward": reward, "autoreset_mode": mode, **SHORT}
+    arguments: dict[str, Any] = {"scenario": scenario, "reward": reward, "autoreset_mode": mode, **SHORT}
     envs: Any = gym.make_vec(env_id, num_envs=2, vectorization_mode="vector_entry_point", **arguments)
     _, first = envs.reset(seed=1)
     assert first["_reward_terms"].all()
