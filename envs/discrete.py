@@ -98,7 +98,7 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
         self._begin(self.episode_seed)
         self._phase = Phase.RUNNING
         self._show()
-        return self.observer.observe(self._state()), self._info()
+        return self.observer.observe(self._state()), {"reward_terms": self.reward.no_terms(), **self._info()}
 
     def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one decision.

@@ -71,9 +71,11 @@ class Lifecycle:
 
     Attributes:
         ARGUMENTS: Types of the constructor's arguments, besides those common to all environments.
+        STEP_METRICS: Names and meanings of the metrics of a step, where some steps lack some of them.
     """
 
     ARGUMENTS: ClassVar[Kinds] = {}
+    STEP_METRICS: ClassVar[Mapping[str, str]] = {}
     metadata: dict[str, Any]
     render_mode: str | None
     _phase = Phase.MADE

@@ -23,12 +23,15 @@ class Reward(Generic[Outcome]):
         function: Function of an outcome and the weights that returns the terms.
         weights: Weight of each weighted term; a scenario may override them.
         summary: One-line description for lists.
+        term_names: Names of the terms; empty: those of the weights. They are needed where terms and weights
+            differ, so that the info of a reset has the same keys as that of a step.
     """
 
     name: str
     function: Callable[[Outcome, Weights], dict[str, Any]]
     weights: Weights = field(default_factory=dict)
     summary: str = ""
+    term_names: tuple[str, ...] = ()
 
     def terms(self, outcome: Outcome) -> dict[str, float]:
         """Return the named terms; their sum is the reward.
@@ -43,6 +46,10 @@ class Reward(Generic[Outcome]):
                 f"{terms!r:.80}"
             )
         return {name: float(value) for name, value in terms.items()}
+
+    def no_terms(self) -> dict[str, float]:
+        """Return the terms where nothing has been decided, at a reset: all are 0."""
+        return dict.fromkeys(self.term_names or self.weights, 0.0)
 
     def with_weights(self, weights: Weights, others: Collection[str] = ()) -> Self:
         """Return a copy with some weights replaced.

@@ -1,7 +1,8 @@
-"""Wrappers that add observation noise and action delay."""
+"""Wrappers that add observation noise and action delay, and complete infos."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
+
+from sysgym.envs.lifecycle import ArgumentError
+from sysgym.scenarios.families import families
 
 
 class NoisyObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -113,3 +117,51 @@ class DelayedAction(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Queue an action, and apply the one that is due."""
         self._waiting.append(np.array(action))
         return self.env.step(self._waiting.popleft())
+
+
+class CompleteInfo(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Wrapper after which the infos of all resets and steps have the same keys, as recorders need.
+
+    ``episode_metrics`` is in every info, with all names that the family describes, and ``metrics`` has all
+    names of the environment. A value is NaN where it does not apply, and those of the episode are NaN until
+    its last step. Where a reward's terms have no names before the first step, ``reward_terms`` of a reset is
+    empty; see ``term_names`` of ``Reward``.
+
+    Args:
+        env: Environment of a family, made by ``gymnasium.make``.
+
+    Raises:
+        ArgumentError: If no family has such an environment.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
+        env_id = env.spec.id if env.spec is not None else ""
+        declared = (family for family in families().values() if family.environment(env_id) is not None)
+        family = next(declared, None)
+        if family is None:
+            raise ArgumentError(
+                f"env: expected an environment of a family, made by gymnasium.make, got {env_id or env}"
+            )
+        self._of_episode = dict.fromkeys(family.evaluation_of(env_id).metric_meanings(), math.nan)
+        self._of_step = dict.fromkeys(getattr(env.unwrapped, "STEP_METRICS", ()), math.nan)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return the observation and the completed info."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, self._completed(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take one decision; return what the environment returns, with the completed info."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated, truncated, self._completed(info)
+
+    def _completed(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **info,
+            "metrics": {**self._of_step, **info["metrics"]},
+            "episode_metrics": {**self._of_episode, **info.get("episode_metrics", {})},
+        }

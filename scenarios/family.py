@@ -232,6 +232,7 @@ class Family:
         surveys: Surveys that suites may request, by name: entry of a function (n_workers, progress) ->
             sequence of :class:`SurveyPage`, tables about the family's world that need no contender.
             ``progress(done, of)`` reports parts.
+        parallel: Entries of multi-agent environments by id, each a ``pettingzoo.ParallelEnv``.
     """
 
     name: str
@@ -251,6 +252,7 @@ class Family:
     prepare: str = ""
     live: str = ""
     surveys: Mapping[str, str] = field(default_factory=dict)
+    parallel: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self, env_id: str) -> Environment | None:
         """Return an environment by its id; None if there is none."""

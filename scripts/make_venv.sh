@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.venv
-extras=train,stragglers,placement,multiagent,traces,video,human,parquet,chakra,emulator,export,live,labs,ray,slurm,graphs,docs,dev
+extras=train,stragglers,placement,multiagent,traces,video,human,parquet,chakra,emulator,export,live,labs,ray,slurm,graphs,minari,hub,docs,dev
 log=$venv/install.log
 started=$SECONDS
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from sysgym.bench.plan import make_plan
 from sysgym.bench.results.rows import ResultsFile, Row
+from sysgym.bench.results.versions import machine
 from sysgym.bench.run.cluster.on_ray import RayBackend
 from sysgym.bench.run.cluster.shards import Shard, path_of, read_shard, remove_shard, write_shard
 from sysgym.bench.run.runner import run_plan
@@ -140,6 +141,7 @@ def main() -> None:
         rows = measured_rows(Path(name))
         chunk_s, row_s = driver_costs(Path(name), rows)
     costs = Costs(chunk_s, row_s, ray_task_s() if given.ray else 3e-3)
+    print(f"{machine()['processor']}, {machine()['cpus']} cores")
     print(", ".join(f"{name} {1e3 * cost_s:.2f} ms" for name, cost_s in costs._asdict().items()))
     rng = np.random.default_rng(0)
     found = {

@@ -17,7 +17,7 @@ from tests.pages import BLOCK, NAMED, succeeded, type_commands
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
-RUN = ("command-line", "senders", "stragglers", "time-series")
+RUN = ("command-line", "integrations", "senders", "stragglers", "time-series")
 PAGES = [
     ROOT / "README.md",
     *(DOCS / f"{name}.md" for name in RUN),
@@ -31,6 +31,9 @@ def shortened(block: str) -> str:
     Whether they are right shows sooner.
     """
     block = block.replace("learn(30_000)", "learn(2_000)")
+    # Minari keeps datasets in the user's home otherwise.
+    minari = "import os\n\nos.environ['MINARI_DATASETS_PATH'] = 'minari'\nfrom sysgym.datasets"
+    block = block.replace("from sysgym.datasets", minari)
     return block.replace("--video hadoop.mp4", "--set control.episode_steps=20 --video hadoop.mp4")
 
 

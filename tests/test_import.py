@@ -41,6 +41,7 @@ def test_import_leaves_heavy_packages_unloaded_and_of_families_loads_declaration
     assert {name for name in loaded if name.startswith("sysgym.")} == {
         "sysgym.envs",
         *(f"sysgym.envs.{family}" for family in families()),
+        "sysgym.parallel_registration",
         "sysgym.registration",
         "sysgym.scenarios",
         "sysgym.scenarios.errors",
@@ -48,6 +49,13 @@ def test_import_leaves_heavy_packages_unloaded_and_of_families_loads_declaration
         "sysgym.scenarios.family",
         "sysgym.stray_settings",
     }
+
+
+def test_a_folder_of_the_packages_name_is_not_taken_for_it(tmp_path: Path) -> None:
+    (tmp_path / "sysgym" / "docs").mkdir(parents=True)
+    code = "import sysgym, sysgym.envs; print(sysgym.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == sysgym.__version__, done.stderr
 
 
 def test_import_takes_under_half_a_second() -> None:

@@ -96,6 +96,27 @@ def test_wheel_says_the_version_and_the_licence(wheel: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_folder_of_the_packages_name_does_not_hide_an_editable_install(tmp_path: Path) -> None:
+    """Such a folder is what Python sees beside a clone. Installed from a copy, as by ``pip install -e``."""
+    tree, python = tmp_path / "sysgym", tmp_path / "venv" / "bin" / "python"
+    shutil.copytree(ROOT, tree, ignore=_not_source)
+    _run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    options = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation")
+    _run(
+        sys.executable, "-m", "pip", "--python", python, "install", *options, "--editable", tree, cwd=tmp_path
+    )
+    code = (
+        "import sysgym, sysgym.agents as agents; print(sysgym.__version__, sysgym.__file__, agents.__file__)"
+    )
+    version, face, agents = _run(python, "-c", code, cwd=tmp_path).split()
+    assert version == sysgym.__version__
+    assert (Path(face), Path(agents)) == (tree / "src/sysgym/__init__.py", tree / "agents/__init__.py")
+    assert _run(python, "-m", "sysgym", "--version", cwd=tmp_path).split()[-1] == version
+
+
+@pytest.mark.slow
 def test_installed_package_runs_outside_the_checkout(elsewhere: Path) -> None:
     # Placements compile in seconds; the packet simulator takes most of a minute, by the same means.
     code = """

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from sysgym.agents.info import AgentInfo
+
+if TYPE_CHECKING:
+    from sysgym.agents.learned.congestion.sb3_vector_env import Sb3VectorEnv as Sb3VectorEnv
+
+__all__ = ["AGENTS", "Sb3VectorEnv"]
 
 _FAMILY = "congestion"
 _NETWORK, _FLOW = "sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"
@@ -70,3 +77,14 @@ AGENTS = (
     ),
 )
 """Agents of the family, besides the general learning algorithms."""
+
+
+if not TYPE_CHECKING:  # Type checkers that see this function accept any attribute.
+
+    def __getattr__(name: str) -> Any:
+        """Import the class at its first use; stable-baselines3 takes seconds."""
+        if name == "Sb3VectorEnv":
+            from sysgym.agents.learned.congestion.sb3_vector_env import Sb3VectorEnv
+
+            return Sb3VectorEnv
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -90,7 +90,7 @@ class BurstMux(DiscreteEnv[BurstScenario]):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the last window's `slowdown`, `background` and `idle_share`.
     - `episode_metrics`: on the last step, see `sysgym.envs.bursts.metrics.MUX_METRICS`.
     - `episode_seed`, `time_s`: the seed of this episode, and the time since it began.

@@ -89,7 +89,7 @@ class BurstPlan(DiscreteEnv[BurstScenario]):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of `elapsed_s`, `gpu_s` and `layers` so far.
     - `episode_metrics`: on the last step, see `sysgym.envs.bursts.metrics.PLAN_METRICS`.
     - `episode_seed`: the seed of this episode.

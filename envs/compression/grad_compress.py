@@ -132,7 +132,7 @@ class GradCompress(Lifecycle, gym.Env[Any, np.int64]):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the window's metrics, see `sysgym.envs.compression.metrics.STEP_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
     - `episode_seed`, `time_s`: the seed of this episode, and the time since the job began.
@@ -226,7 +226,7 @@ class GradCompress(Lifecycle, gym.Env[Any, np.int64]):
         self._gradient_bytes = drawn.job.gradient_bytes
         self._phase = Phase.RUNNING
         self._show()
-        return self._observation(), self._info()
+        return self._observation(), {"reward_terms": self.reward.no_terms(), **self._info()}
 
     def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Use a method for one window of time.

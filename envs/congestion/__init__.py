@@ -56,6 +56,7 @@ FAMILY = Family(
     estimate="sysgym.envs.congestion.show.estimate:estimate_work",
     compile="sysgym.emulator.packets.engine.loop:compile_loops",
     live="sysgym.envs.congestion.live.view:live_view",
+    parallel={"sysgym/ParallelCC-v0": "sysgym.envs.congestion.parallel:ParallelCC"},
 )
 
 

@@ -9,7 +9,7 @@ reward of each are those of a preset of ``sysgym/FlowCC-v0``, so a sender traine
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -158,7 +158,8 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         self._network.advance(self._network.scenario.control.warmup_s)
         self._stepper.pass_first_interval(0, len(intervals))
         self._phase = Phase.RUNNING
-        return self._observations(self.agents), self._infos()
+        nothing = [self.reward.no_terms() for _ in self.agents]
+        return self._observations(self.agents), self._infos(nothing)
 
     def step(
         self, actions: dict[str, Array]
@@ -179,9 +180,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         if self.sharing == "mean":
             paid[:] = paid.mean()
         over = is_over(stepper.rows, 0)
-        infos = self._infos()
-        for place, agent in enumerate(agents):
-            infos[agent]["reward_terms"] = stepper.reward_terms(place)
+        infos = self._infos([stepper.reward_terms(place) for place in range(len(agents))])
         if over:
             for agent in agents:
                 infos[agent]["episode_metrics"] = flow_metrics(self.network.flows(), self.network.now_s)
@@ -210,13 +209,14 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
     def _observations(self, agents: list[str]) -> dict[str, Array]:
         return dict(zip(agents, self._stepper.features.copy(), strict=True))
 
-    def _infos(self) -> dict[str, dict[str, Any]]:
+    def _infos(self, terms: Sequence[dict[str, float]]) -> dict[str, dict[str, Any]]:
         now_s = self.network.now_s
         return {
             agent: {
+                "reward_terms": paid,
                 "metrics": interval_metrics(interval),
                 "episode_seed": self.episode_seed,
                 "time_s": now_s,
             }
-            for agent, interval in zip(self.agents, self._stepper.intervals, strict=True)
+            for agent, interval, paid in zip(self.agents, self._stepper.intervals, terms, strict=True)
         }

@@ -74,11 +74,11 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         threads: int | None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
-        self._autoreset_mode = _mode(autoreset_mode)
+        self.autoreset_mode = _mode(autoreset_mode)
         self.envs, self._worlds = envs, stepper
         self.num_envs = len(envs)
         first = envs[0]
-        self.metadata = {**first.metadata, "autoreset_mode": self._autoreset_mode}
+        self.metadata = {**first.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = first.render_mode
         self.single_action_space = first.action_space
         self.single_observation_space = first.observation_space
@@ -127,7 +127,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
             ClosedEnvironment: If the environment is closed.
             ActionError: If the shape is wrong or a value is not finite; then no environment is stepped.
         """
-        if self._autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             waiting = np.flatnonzero(self._ended).tolist()
             raise NoEpisode(
                 f"{type(self).__name__}: the episodes of the environments {waiting} have ended; reset them"
@@ -142,7 +142,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         for world in over:
             infos = self._add_info(infos, {"episode_metrics": self.episode_metrics(world)}, world)
         self._ended = truncations.copy()
-        if over and self._autoreset_mode is AutoresetMode.SAME_STEP:
+        if over and self.autoreset_mode is AutoresetMode.SAME_STEP:
             infos = self._begin_again(over, infos, moving & ~truncations)
         return self.observations().copy(), rewards, np.zeros_like(truncations), truncations, infos
 

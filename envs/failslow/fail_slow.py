@@ -124,7 +124,7 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.failslow.metrics.STEP_METRICS`.
     - `episode_metrics`: on the last step, see `EPISODE_METRICS` there.
     - `episode_seed`: the seed of this episode.

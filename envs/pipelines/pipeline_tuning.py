@@ -138,7 +138,7 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.pipelines.metrics.STEP_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
     - `episode_seed`: the seed of this episode.

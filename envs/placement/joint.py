@@ -15,6 +15,7 @@ from sysgym.emulator.accelerators.step_times import PIPELINED
 from sysgym.envs.observations import Observer
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.measurements import Measurements
+from sysgym.envs.placement.metrics import STEP_METRICS as NAMES_OF_A_STEP
 from sysgym.envs.placement.metrics import Outcome, log_ratio
 from sysgym.envs.placement.observation import BoolArray
 from sysgym.envs.placement.observers import JOINT, JointState
@@ -127,7 +128,7 @@ class JointPlacement(PlacementEnv):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.placement.metrics.STEP_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
     - `episode_seed`: the seed of this episode's problem.
@@ -161,6 +162,7 @@ class JointPlacement(PlacementEnv):
       and latencies of rings were added to their time on links.
     """  # noqa: E501, a table's row is one line
 
+    STEP_METRICS = NAMES_OF_A_STEP
     REWARDS = MEASURED
     OBSERVERS = JOINT
 

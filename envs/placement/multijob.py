@@ -116,7 +116,7 @@ class MultiJobPlacement(PlacementEnv):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.placement.metrics.JOBS_STEP_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `JOBS_METRICS` there.
     - `episode_seed`: the seed of this episode's jobs.

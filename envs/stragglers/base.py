@@ -128,7 +128,10 @@ class StragglerEnv(Lifecycle, gym.Env[Any, Any]):
         self.first_decision_s = episode.first_decision_s
         self._phase = Phase.RUNNING
         self._show()
-        return self.observer.observe(episode.state()), self._info()
+        return self.observer.observe(episode.state()), {
+            "reward_terms": self.reward.no_terms(),
+            **self._info(),
+        }
 
     def step(self, action: Action) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act on tasks and simulate one measuring window.

@@ -185,7 +185,7 @@ class StragglerMitigation(StragglerEnv):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the checkpoint's metrics, see `sysgym.envs.stragglers.metrics.CHECKPOINT_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
     - `episode_seed`, `time_s`: the seed of this episode's job, and time since its submission.

@@ -163,7 +163,7 @@ class StragglerPrediction(StragglerEnv):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only). They reveal the true stragglers, so
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`. They reveal the true stragglers, so
       agents may learn from them but must not use them for decisions.
     - `metrics`: dict of the checkpoint's metrics, see `sysgym.envs.stragglers.metrics.CHECKPOINT_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.

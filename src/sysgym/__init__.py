@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from sysgym.parallel_registration import register_with_pettingzoo
 from sysgym.registration import register_environments
 from sysgym.stray_settings import ignore_numbas
 
@@ -32,6 +33,7 @@ __all__ = ["SysgymError", "TimeSeries", "__version__", "errors", "read_series", 
 
 ignore_numbas()
 register_environments()
+register_with_pettingzoo()
 
 _HOME = {
     "SysgymError": "sysgym.errors",

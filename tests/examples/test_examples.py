@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,11 +41,34 @@ def test_ppo_in_one_file_learns() -> None:
     assert lines[-1].startswith("test episodes: learned ")
 
 
+def test_torchrl_checks_and_plays_both_forms() -> None:
+    pytest.importorskip("torchrl")
+    said = run(str(EXAMPLES / "torchrl_rollout.py"))  # with lines of TorchRL's own between
+    # Twenty decisions have two whole episodes of eight, in one environment and in each of three.
+    assert re.findall(r"^(\w+): .* (\d+) episodes", said, re.MULTILINE) == [("single", "2"), ("vector", "6")]
+
+
 def test_the_first_program_has_a_score() -> None:
     scores = json.loads(run(str(EVALUATOR), str(FIRST)))
     assert set(scores) == {"combined_score", "dumbbell-10g", "incast-32", "fattree-k4-websearch"}
     # It halves where DCTCP reduces by the share of marks: shorter queues, hardly less goodput.
     assert -1.0 < scores["combined_score"] < 1.0
+
+
+def test_memory_of_a_program_has_a_limit() -> None:
+    """Within the limit of the evaluator's process, more than it cannot be had; ordinary amounts can."""
+    pytest.importorskip("resource")
+    code = f"""
+import runpy
+evaluator = runpy.run_path({str(EVALUATOR)!r}, run_name="evaluator")
+evaluator["limit_memory"]()
+bytearray(100_000_000)
+try:
+    bytearray(evaluator["MEMORY_BYTES"])
+except MemoryError:
+    print("refused")
+"""
+    assert run("-c", code) == "refused\n"
 
 
 def test_programs_that_reach_for_more_or_never_end_have_the_worst_score(

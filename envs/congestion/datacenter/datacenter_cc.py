@@ -14,7 +14,7 @@ from sysgym.envs.congestion.action_spaces import RateActions
 from sysgym.envs.congestion.backends import network_on
 from sysgym.envs.congestion.base import CongestionLifecycle
 from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
-from sysgym.envs.congestion.datacenter.metrics import episode_metrics, interval_metrics
+from sysgym.envs.congestion.datacenter.metrics import INTERVAL_METRICS, episode_metrics, interval_metrics
 from sysgym.envs.congestion.datacenter.observation import (
     DEFAULT_FEATURES,
     FeatureGroup,
@@ -137,7 +137,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the interval's metrics in absolute units, see
       `sysgym.envs.congestion.datacenter.metrics.INTERVAL_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
@@ -180,6 +180,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
         "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 10,
     }
+    STEP_METRICS: ClassVar[Mapping[str, str]] = INTERVAL_METRICS
     ARGUMENTS: ClassVar[Kinds] = {
         **CongestionLifecycle.ARGUMENTS,
         "reward": (
@@ -269,7 +270,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
             self.recorder.record(interval)
         self._phase = Phase.RUNNING
         self._show()
-        return self.observations.newest(), self._info(interval)
+        return self.observations.newest(), {"reward_terms": self.reward.no_terms(), **self._info(interval)}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Set the rates of the hosts, simulate one decision interval and measure it.

@@ -48,19 +48,22 @@ _REWARDS: dict[str, Reward] = {}
 
 
 def register_reward(
-    name: str, *, of_many: bool = False, **weights: float
+    name: str, *, of_many: bool = False, terms: tuple[str, ...] = (), **weights: float
 ) -> Callable[[RewardFunction], RewardFunction]:
     """Register a function as a reward; use as a decorator.
 
     Args:
         name: Name of the reward.
         of_many: See :class:`Reward`. Otherwise the vector environment calls the function once per network.
+        terms: Names of the terms; empty: those of the weights.
         **weights: Default weights.
     """
 
     def register(function: RewardFunction) -> RewardFunction:
         summary = (function.__doc__ or "").strip().splitlines()
-        _REWARDS[name] = Reward(name, function, weights, summary[0] if summary else "", of_many)
+        _REWARDS[name] = Reward(
+            name, function, weights, summary[0] if summary else "", terms, of_many=of_many
+        )
         return function
 
     return register
@@ -120,38 +123,38 @@ def _longest_queue(interval: Interval) -> float:
     return float(interval.queue_bytes.max(initial=0.0)) / interval.fabric.buffer_bytes
 
 
-@register_reward("action")
+@register_reward("action", terms=("action",))
 def action(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko: mean allowed rate."""
     return {"action": float(interval.action.mean())}
 
 
-@register_reward("queue")
+@register_reward("queue", terms=("queue",))
 def queue(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko: negative square of the sum of all queues."""
     return {"queue": -((float(interval.queue_bytes.sum()) / interval.fabric.buffer_bytes) ** 2)}
 
 
-@register_reward("std_dev")
+@register_reward("std_dev", terms=("std_dev",))
 def std_dev(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko: negative standard deviation of the allowed rates."""
     return {"std_dev": -float(interval.action.std())}
 
 
-@register_reward("joint_queue")
+@register_reward("joint_queue", terms=("action", "joint_queue"))
 def joint_queue(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko: mean allowed rate, turned negative once the longest queue exceeds half its buffer."""
     mean = float(interval.action.mean())
     return {"action": mean, "joint_queue": -2.0 * _longest_queue(interval) * mean}
 
 
-@register_reward("fairness")
+@register_reward("fairness", terms=("fairness",))
 def fairness(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko: Jain's index of the allowed rates."""
     return {"fairness": jain_index(interval.action)}
 
 
-@register_reward("fair_queue")
+@register_reward("fair_queue", terms=("action", "queue", "fairness"))
 def fair_queue(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko: allowed rate and its fairness, both reduced in proportion to the longest queue."""
     mean, q = float(interval.action.mean()), _longest_queue(interval)
@@ -162,22 +165,22 @@ def fair_queue(interval: Interval, weights: Weights) -> dict[str, float]:
     }
 
 
-@register_reward("gini")
+@register_reward("gini", terms=("gini",))
 def gini(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko: Gini coefficient of the allowed rates (sign as published: more for unequal rates)."""
     return {"gini": gini_coefficient(interval.action)}
 
 
-@register_reward("step")
+@register_reward("step", terms=("action", "equality", "queue"))
 def step(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko's default: allowed rate and its equality; the negative allowed rate above a queue limit."""
     mean, q = float(interval.action.mean()), _longest_queue(interval)
     if q > STEP_QUEUE_LIMIT:
-        return {"action": -mean, "queue": -q}
+        return {"action": -mean, "equality": 0.0, "queue": -q}
     return {"action": mean, "equality": mean * (1.0 - gini_coefficient(interval.action)), "queue": -q}
 
 
-@register_reward("iroko_paper")
+@register_reward("iroko_paper", terms=("bandwidth", "queue", "std_dev"))
 def iroko_paper(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko in 2018: received bandwidth minus squared queues minus the standard deviation of the rates."""
     fabric = interval.fabric

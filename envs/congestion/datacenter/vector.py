@@ -92,10 +92,20 @@ class DatacenterCCVector(WorldVector):
             "metrics": self._metrics(moved, everyone),
             "_metrics": everyone.copy(),
             **as_infos({"episode_seed": rows["episode_seed"], "time_s": rows["ended_s"]}, everyone),
+            "reward_terms": self._paid(moved, everyone),
+            "_reward_terms": everyone.copy(),
         }
-        if moved.any():
-            infos |= {"reward_terms": as_infos(self._terms, moved), "_reward_terms": moved.copy()}
         return infos
+
+    def _paid(self, moved: BoolArray, everyone: BoolArray) -> dict[str, Any]:
+        """Return the terms of the environments that moved, and zeros of those that were reset."""
+        nothing = self.envs[0].reward.no_terms()
+        terms = {name: np.full(self.num_envs, np.nan) for name in [*nothing, *self._terms]}
+        for name, of_all in terms.items():
+            of_all[~moved] = nothing.get(name, np.nan)
+            if name in self._terms:
+                of_all[moved] = self._terms[name][moved]
+        return as_infos(terms, everyone)
 
     def _metrics(self, moved: BoolArray, everyone: BoolArray) -> dict[str, Any]:
         # Reuse the intervals computed for rewards and features, unless an environment has been reset since.

@@ -130,7 +130,7 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the interval's metrics in absolute units, see
       `sysgym.envs.congestion.flow.metrics.INTERVAL_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
@@ -245,7 +245,7 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
         self._meter = EpisodeMeter(self._network, self.sender.counters, interval, self.world.slowest_link)
         self._phase = Phase.RUNNING
         self._show()
-        return self.sender.observation, self._info(interval)
+        return self.sender.observation, {"reward_terms": self.reward.no_terms(), **self._info(interval)}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Set the rate or window of the flow, simulate one interval and measure it.
@@ -259,8 +259,8 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
         interval = self.sender.decide(self.actions.native_number(action))
         if self.recorder is not None:
             self.recorder.record(interval)
-        terms, info = self.sender.reward_terms, self._info(interval)
-        info["reward_terms"] = terms
+        terms = self.sender.reward_terms
+        info = {"reward_terms": terms, **self._info(interval)}
         truncated = self.sender.is_over
         if truncated:
             info["episode_metrics"] = self._episode_metrics()

@@ -74,12 +74,13 @@ class FlowCCVector(WorldVector):
     def _infos(self, moved: BoolArray) -> dict[str, Any]:
         rows, everyone = self._stepper.rows, np.ones(self.num_envs, dtype=np.bool_)
         names = self.envs[0].reward.terms
-        terms = {name: self._stepper.terms[:, place] for place, name in enumerate(names)}
+        paid = np.where(moved[:, np.newaxis], self._stepper.terms, 0.0)
+        terms = {name: paid[:, place] for place, name in enumerate(names)}
         infos: dict[str, Any] = {
             "metrics": as_infos(metrics_of_many(self._stepper.intervals), everyone),
             "_metrics": everyone.copy(),
             **as_infos({"episode_seed": rows["episode_seed"], "time_s": rows["now_s"]}, everyone),
+            "reward_terms": as_infos(terms, everyone),
+            "_reward_terms": everyone.copy(),
         }
-        if moved.any():
-            infos |= {"reward_terms": as_infos(terms, moved), "_reward_terms": moved.copy()}
         return infos

@@ -97,6 +97,10 @@ class FlowReward:
         merged = {**self.weights, **chosen}
         return np.array([merged.get(name, 0.0) for name in self.terms])
 
+    def no_terms(self) -> dict[str, float]:
+        """Return the terms where nothing has been decided, at a reset: all are 0."""
+        return dict.fromkeys(self.terms, 0.0)
+
     @property
     def address(self) -> int:
         """Address of :attr:`pay` as compiled; raises SysgymError if it cannot be compiled."""

@@ -94,12 +94,17 @@ class FailureFields(_Known):
 
 
 class SittingFields(_Known):
-    """One session of the benchmark; a killed one lacks the fields written at its end."""
+    """One session of the benchmark; one that goes on or was killed lacks the fields written at its end.
+
+    Attributes:
+        cells: Number of episodes of the suite, written at the beginning.
+    """
 
     command: Text
     began: Text
     machine: MachineFields = MachineFields()
     versions: dict[Name, Version] = {}
+    cells: Count | None = None
     wall_s: Amount | None = None
     played: Count | None = None
     failed: Count | None = None

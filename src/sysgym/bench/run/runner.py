@@ -353,6 +353,7 @@ class _Record:
             "machine": machine(),
             "versions": versions(learned=bool(plan.trainings)),
             "energy": energy.to_json(),
+            "cells": len(plan.cells),
         }
         self._write()
 

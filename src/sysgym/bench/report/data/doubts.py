@@ -34,11 +34,17 @@ def warnings_of(rows: Sequence[Row], record: RunFields, results: Sequence[Contes
         found.append(
             "The rows were made with different versions or sources of sysgym and should not be compared."
         )
-    if record.sittings and (missing := record.sittings[-1].missing):
+    last = record.sittings[-1] if record.sittings else None
+    if last is not None and last.missing is None and last.cells is not None and len(rows) < last.cells:
+        found.append(
+            f"{len(rows)} of {last.cells} episodes: the benchmark goes on or was killed, and the tables"
+            " are of what is there."
+        )
+    if last is not None and (missing := last.missing):
         found.append(
             f"{missing} episodes of the suite are missing; run the same command again to finish them."
         )
-        found += _failures(record.sittings[-1].failures)
+        found += _failures(last.failures)
     for result in results:
         hashes = {row.scenario_sha256 for row in rows if row.scenario == result.name}
         if len(hashes) > 1:

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from sysgym.bench.plan import make_plan
+from sysgym.bench.report import write
+from sysgym.bench.report.content import DECISION
+from sysgym.bench.report.data.benchmark import read_benchmark
 from sysgym.bench.results.rows import Row, read_rows
 from sysgym.bench.run.cluster.executor import ClusterExecutor
 from sysgym.bench.run.cluster.shards import SHARDS
@@ -108,6 +111,50 @@ def test_rows_are_those_of_local_processes(tmp_path: Path, write_suite: WriteSui
     assert backend.closed
     assert timeless(out) == timeless(played)
     assert not list((out / SHARDS).iterdir())
+
+
+def tables(folder: Path) -> str:
+    """Return the report without what is measured by a clock: times, energies, when and how it was made."""
+    text = write(folder).markdown.read_text().partition("## How this was made")[0]
+    lines: list[str] = []
+    timed: set[int] = set()
+    for line in text.splitlines():
+        cells = line.split("|")
+        if DECISION in line:
+            timed = {place for place, cell in enumerate(cells) if DECISION in cell or "CO2e" in cell}
+        elif len(cells) == 1:
+            timed = set()
+        lines.append("|".join("" if place in timed else cell for place, cell in enumerate(cells)))
+    return "\n".join(lines)
+
+
+def test_tables_are_byte_by_byte_those_of_a_serial_run(tmp_path: Path, write_suite: WriteSuite) -> None:
+    suite, serial, clustered = write_suite(), tmp_path / "serial" / "out", tmp_path / "clustered" / "out"
+    run(suite, serial)
+    run(suite, clustered, ClusterExecutor(Here(), clustered))
+    assert "| dctcp" in tables(serial)
+    assert tables(clustered).encode() == tables(serial).encode()
+
+
+class Reader(Ears):
+    """Reads the results after every row, as the report of a benchmark under way does."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder, self.warnings = folder, []  # type: ignore[var-annotated]
+
+    def episode(self, row: Row) -> None:
+        self.warnings.append(read_benchmark(self.folder).warnings)
+
+
+def test_a_report_of_a_run_under_way_says_that_it_is_partial(tmp_path: Path, write_suite: WriteSuite) -> None:
+    out = tmp_path / "out"
+    plan, reader = make_plan(load_suite(write_suite()), out), Reader(out)
+    run_plan(plan, out, observer=reader, command="test")
+    partial = [[line for line in lines if "the benchmark goes on" in line] for lines in reader.warnings]
+    assert [bool(lines) for lines in partial] == [True] * (len(plan.cells) - 1) + [False]
+    assert partial[0][0].startswith(f"1 of {len(plan.cells)} episodes: ")
+    assert not any("the benchmark goes on" in line for line in read_benchmark(out).warnings)
 
 
 def test_trainings_and_their_episodes(tmp_path: Path, write_suite: WriteSuite) -> None:
