@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from packet_times import listen
+from packet_times import listen  # type: ignore[import-not-found]  # beside this script
 
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.emulator.linux.world import World

@@ -74,7 +74,7 @@ def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
     link.head = packet.next
     # Whether a packet follows is hard to predict, so there is no branch.
     following_ns = packet_at(world.packets, max(packet.next, 0)).arrival_ns
-    replace(world, link_id, event_key(following_ns, link_id) if packet.next != NOBODY else NO_EVENT)
+    replace(world, link_id, event_key(following_ns, link_id) if packet.next != NOBODY else int(NO_EVENT))
     if extras is not None:
         arrive_extended(world, link_id, slot, now_ns, extras)
         return

@@ -22,35 +22,35 @@ FloatArray = NDArray[np.float64]
 class PortValues(NamedTuple):
     """Values of switch ports in an interval, each of shape (n_ports,), or (n, n_ports) of many networks."""
 
-    queue_bytes: Any
+    queue_bytes: FloatArray
     """At the end of the interval."""
-    queue_mean_bytes: Any
-    queue_max_bytes: Any
-    sent_bytes: Any
-    accepted_packets: Any
-    marked_packets: Any
-    dropped_packets: Any
+    queue_mean_bytes: FloatArray
+    queue_max_bytes: FloatArray
+    sent_bytes: FloatArray
+    accepted_packets: FloatArray
+    marked_packets: FloatArray
+    dropped_packets: FloatArray
     # Features of observations, before they are clipped to [0, 1].
-    queue: Any
-    queue_mean: Any
-    queue_max: Any
-    queue_delay: Any
-    mark_fraction: Any
-    drop_fraction: Any
-    utilization: Any
+    queue: FloatArray
+    queue_mean: FloatArray
+    queue_max: FloatArray
+    queue_delay: FloatArray
+    mark_fraction: FloatArray
+    drop_fraction: FloatArray
+    utilization: FloatArray
 
 
 class HostValues(NamedTuple):
     """Values of hosts in an interval, each of shape (n_hosts,), or (n, n_hosts) of many networks."""
 
-    delivered_bytes: Any
-    arrived_bytes: Any
-    rtt_mean_s: Any
+    delivered_bytes: FloatArray
+    arrived_bytes: FloatArray
+    rtt_mean_s: FloatArray
     # Features of observations.
-    rate: Any
-    goodput: Any
-    rtt: Any
-    active: Any
+    rate: FloatArray
+    goodput: FloatArray
+    rtt: FloatArray
+    active: FloatArray
 
 
 class Totals(NamedTuple):
@@ -73,9 +73,9 @@ class Totals(NamedTuple):
     jain_index: Any
 
 
-PORT = PortValues(*range(len(PortValues._fields)))
-HOST = HostValues(*range(len(HostValues._fields)))
-TOTAL = Totals(*range(len(Totals._fields)))
+PORT: Any = PortValues._make(range(len(PortValues._fields)))
+HOST: Any = HostValues._make(range(len(HostValues._fields)))
+TOTAL: Any = Totals._make(range(len(Totals._fields)))
 """Row numbers of the values."""
 
 _BLOCK, _DEEPEST = 128, 128
@@ -184,7 +184,7 @@ def _derive(
         _acknowledged(hosts_before, hosts_after, total)
 
 
-@njit
+@njit(forceinline=True)
 def _ports(
     fabric: Any,
     before: FloatArray,
@@ -232,7 +232,7 @@ def _ports(
         wait[port] = max(mean_bytes * duration_s - sending_byte_s, 0.0)
 
 
-@njit
+@njit(forceinline=True)
 def _hosts(fabric: Any, before: FloatArray, after: FloatArray, duration_s: float, out: FloatArray) -> None:
     """Write the values of hosts that their own counters determine."""
     for host in range(len(fabric.line_rate_bps)):
@@ -250,7 +250,7 @@ def _hosts(fabric: Any, before: FloatArray, after: FloatArray, duration_s: float
             out[HOST.rtt, host] = 1.0 - fabric.base_rtt_s / max(mean_s, fabric.base_rtt_s)
 
 
-@njit
+@njit(forceinline=True)
 def _queueing(fabric: Any, ports: FloatArray, waiting_byte_s: FloatArray, total: FloatArray) -> None:
     """Write the totals of queues: waiting by Little's law, infinite if bytes wait and none leave."""
     waiting = pairwise_sum(waiting_byte_s)
@@ -271,7 +271,7 @@ def _queueing(fabric: Any, ports: FloatArray, waiting_byte_s: FloatArray, total:
     total[TOTAL.queue_max_bytes] = longest
 
 
-@njit
+@njit(forceinline=True)
 def _goodput(delivered: FloatArray, ideal: FloatArray, duration_s: float, total: FloatArray) -> None:
     """Write the totals of goodput."""
     seconds = max(duration_s, _TINY)
@@ -288,7 +288,7 @@ def _goodput(delivered: FloatArray, ideal: FloatArray, duration_s: float, total:
 
 
 @njit
-def goodput_share(delivered: FloatArray, ideal: FloatArray) -> float:
+def goodput_share(delivered: Any, ideal: Any) -> Any:
     """Return the share of the ideal that was delivered, in [0, 1].
 
     Each host counts up to its own ideal, so exceeding it at the expense of another host gains nothing.
@@ -298,7 +298,7 @@ def goodput_share(delivered: FloatArray, ideal: FloatArray) -> float:
     return pairwise_sum(np.minimum(delivered, ideal)) / ideal_bytes if ideal_bytes > 0.0 else 1.0
 
 
-@njit
+@njit(forceinline=True)
 def _acknowledged(before: FloatArray, after: FloatArray, total: FloatArray) -> None:
     """Write the totals of ACKs; NaN without one."""
     acked = pairwise_sum(after[HOST_ROW.acked_packets] - before[HOST_ROW.acked_packets])
@@ -310,14 +310,14 @@ def _acknowledged(before: FloatArray, after: FloatArray, total: FloatArray) -> N
     total[TOTAL.active_flows] = pairwise_sum(after[HOST_ROW.active_flows])
 
 
-@njit
+@njit(forceinline=True)
 def _share(part: float, whole: float) -> float:
     """Return the quotient; 0 where the divisor is 0."""
     return part / whole if whole > 0.0 else 0.0
 
 
 @njit
-def pairwise_sum(values: FloatArray) -> float:
+def pairwise_sum(values: Any) -> Any:
     """Return the sum as NumPy adds: more than 128 values as the sums of two halves, one after the other.
 
     The halves wait on a stack: compiled functions that call themselves cannot be cached.
@@ -349,7 +349,7 @@ def pairwise_sum(values: FloatArray) -> float:
 
 
 @njit
-def _block_sum(values: FloatArray, first: int, end: int) -> float:
+def _block_sum(values: Any, first: Any, end: Any) -> Any:
     """Return the sum of up to 128 values: of eight running sums and the rest."""
     total, rest = 0.0, first
     if end - first >= 8:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,52 +169,52 @@ class Interval:
     @property
     def queue_bytes(self) -> FloatArray:
         """Queue of every port at the end of the interval."""
-        return self.derived.ports.queue_bytes  # type: ignore[no-any-return]
+        return self.derived.ports.queue_bytes
 
     @property
     def queue_mean_bytes(self) -> FloatArray:
         """Time-averaged queue of every port."""
-        return self.derived.ports.queue_mean_bytes  # type: ignore[no-any-return]
+        return self.derived.ports.queue_mean_bytes
 
     @property
     def queue_max_bytes(self) -> FloatArray:
         """Largest queue of every port."""
-        return self.derived.ports.queue_max_bytes  # type: ignore[no-any-return]
+        return self.derived.ports.queue_max_bytes
 
     @property
     def sent_bytes(self) -> FloatArray:
         """Bytes sent by every port."""
-        return self.derived.ports.sent_bytes  # type: ignore[no-any-return]
+        return self.derived.ports.sent_bytes
 
     @property
     def accepted_packets(self) -> FloatArray:
         """Packets accepted into the queue of every port."""
-        return self.derived.ports.accepted_packets  # type: ignore[no-any-return]
+        return self.derived.ports.accepted_packets
 
     @property
     def marked_packets(self) -> FloatArray:
         """Packets marked by every port."""
-        return self.derived.ports.marked_packets  # type: ignore[no-any-return]
+        return self.derived.ports.marked_packets
 
     @property
     def dropped_packets(self) -> FloatArray:
         """Packets dropped by every port."""
-        return self.derived.ports.dropped_packets  # type: ignore[no-any-return]
+        return self.derived.ports.dropped_packets
 
     @property
     def delivered_bytes(self) -> FloatArray:
         """Payload delivered in order by the flows of every host."""
-        return self.derived.hosts.delivered_bytes  # type: ignore[no-any-return]
+        return self.derived.hosts.delivered_bytes
 
     @property
     def arrived_bytes(self) -> FloatArray:
         """Bytes on the wire that reached every host, shape (n_hosts,)."""
-        return self.derived.hosts.arrived_bytes  # type: ignore[no-any-return]
+        return self.derived.hosts.arrived_bytes
 
     @property
     def rtt_mean_s(self) -> FloatArray:
         """Mean round-trip time of the flows of every host; NaN without a sample."""
-        return self.derived.hosts.rtt_mean_s  # type: ignore[no-any-return]
+        return self.derived.hosts.rtt_mean_s
 
     @cached_property
     def active_flows(self) -> IntArray:
@@ -221,30 +222,30 @@ class Interval:
         return np.asarray(self.after.hosts.active_flows, dtype=np.int64)
 
     @property
-    def dropped_bytes(self) -> float | FloatArray:
+    def dropped_bytes(self) -> Any:
         """Bytes dropped in the whole network, the queues of hosts included; a scalar."""
-        return self.derived.totals.dropped_bytes  # type: ignore[no-any-return]
+        return self.derived.totals.dropped_bytes
 
     @property
-    def waiting_byte_s(self) -> float | FloatArray:
+    def waiting_byte_s(self) -> Any:
         """Integral over time of the bytes waiting in switch queues, summed over ports; a scalar."""
-        return self.derived.totals.waiting_byte_s  # type: ignore[no-any-return]
+        return self.derived.totals.waiting_byte_s
 
     @property
-    def left_bytes(self) -> float | FloatArray:
+    def left_bytes(self) -> Any:
         """Bytes that left the network to the hosts; a scalar."""
-        return self.derived.totals.left_bytes  # type: ignore[no-any-return]
+        return self.derived.totals.left_bytes
 
     @property
-    def queueing_delay_s(self) -> float | FloatArray:
+    def queueing_delay_s(self) -> Any:
         """Mean time that bytes leaving the network have waited in switch queues; a scalar.
 
         Little's law: the integral of the waiting bytes divided by the bytes that left to the hosts. Infinite
         if bytes wait and none leave.
         """
-        return self.derived.totals.queueing_delay_s  # type: ignore[no-any-return]
+        return self.derived.totals.queueing_delay_s
 
     @property
-    def loss_fraction(self) -> float | FloatArray:
+    def loss_fraction(self) -> Any:
         """Share of bytes dropped among all bytes that left the network or were dropped; a scalar."""
-        return self.derived.totals.loss_fraction  # type: ignore[no-any-return]
+        return self.derived.totals.loss_fraction

@@ -152,7 +152,7 @@ def next_due(world: Any) -> int:
     if n_due == 0 or (n_due < LOOK_AHEAD and world.n_waiting > 0):
         open_slot(world)
     if world.due_first == world.due_end:
-        return NO_EVENT
+        return int(NO_EVENT)
     return int(entry_at(world.due, world.due_first).key)
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,8 @@ from rich.markup import escape
 from sysgym.cli.terminal import console
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from sysgym.bench.plan import Plan
     from sysgym.bench.report import Episode
     from sysgym.scenarios import Scenario
@@ -249,7 +252,7 @@ def _episodes(folder: Path, reference: str | None, trust: bool) -> dict[str, Epi
                         rows,
                         folder,
                         trust=trust,
-                        watch=lambda share, bar=bar: progress.update(bar, completed=share),
+                        watch=partial(_move, progress, bar),
                     )
                 )
             except SysgymError as error:
@@ -261,6 +264,10 @@ def _episodes(folder: Path, reference: str | None, trust: bool) -> dict[str, Epi
             who = " and ".join(made.contenders)
             found[result.slug] = Episode(made.html, f"Watch {who} in the episode of seed {made.seed}")
     return found
+
+
+def _move(progress: Progress, bar: TaskID, share: float) -> None:
+    progress.update(bar, completed=share)
 
 
 def validate_rows(

@@ -24,7 +24,7 @@ SLOTS = 64
 
 
 @njit
-def _handle(address: int, follower: int, pushed: Any) -> int:
+def _handle(address: Any, follower: Any, pushed: Any) -> Any:
     """Handle the next event; its source has the event ``follower`` next, other sources those ``pushed``."""
     world = world_at(address, 0)
     key = next_key(world)
@@ -32,24 +32,25 @@ def _handle(address: int, follower: int, pushed: Any) -> int:
         return key
     source = key & SOURCE_MASK
     take(world, source)
-    replace(world, source, NO_EVENT if follower == NO_EVENT else key + (follower << SOURCE_BITS))
+    next_of_source: Any = NO_EVENT if follower == NO_EVENT else key + (follower << SOURCE_BITS)
+    replace(world, source, next_of_source)
     for index in range(len(pushed)):
         push(world, pushed[index])
     return key
 
 
 @njit
-def _start(address: int) -> None:
+def _start(address: Any) -> None:
     wheel.start(world_at(address, 0))
 
 
 @njit
-def _stop(address: int) -> None:
+def _stop(address: Any) -> None:
     wheel.stop(world_at(address, 0))
 
 
 @njit
-def _cancel(address: int, source: int) -> bool:
+def _cancel(address: Any, source: Any) -> Any:
     world = world_at(address, 0)
     there = has_event(world, source)
     remove(world, source)

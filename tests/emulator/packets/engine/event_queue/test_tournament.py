@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numba import njit
@@ -13,17 +15,17 @@ from tests.emulator.packets.engine.event_queue.tournament_check import check_tou
 
 
 @njit
-def _add(address: int, key: int) -> None:
+def _add(address: Any, key: Any) -> None:
     add(world_at(address, 0), key & SOURCE_MASK, key)
 
 
 @njit
-def _remove(address: int, source: int) -> None:
+def _remove(address: Any, source: Any) -> None:
     remove(world_at(address, 0), source)
 
 
 @njit
-def _shrink(address: int) -> None:
+def _shrink(address: Any) -> None:
     shrink(world_at(address, 0))
 
 
