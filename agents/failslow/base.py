@@ -1,4 +1,4 @@
-"""What the family's agents have in common: the environment, and names for what they observe."""
+"""Base class of the family's agents: the environment, and names for observations."""
 
 from __future__ import annotations
 

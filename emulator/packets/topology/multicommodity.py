@@ -1,4 +1,4 @@
-"""What a network could carry: the multi-commodity flow bound, and what equal-cost paths reach.
+"""Multi-commodity flow bound of a network, and the traffic that equal-cost paths carry.
 
 Both are the largest factor by which a matrix of demands can be multiplied before a link is full, in the fluid
 limit: no packets, headers or queues. The bound may split a demand over any paths (maximum concurrent flow:

@@ -1,4 +1,4 @@
-"""What the pieces of a rank wait for, as far as the profiler has recorded it.
+"""Dependencies between the pieces of a rank, as far as the profiler has recorded them.
 
 Certain: the order of threads and streams, from a call to what it launched, recorded synchronisations, and the
 buckets of DistributedDataParallel, whose reducer waits for them in the order in which it launched them.

@@ -1,4 +1,4 @@
-"""What the counters of an interval say, in compiled code: values by port, by host, and of the whole network.
+"""Values of an interval by port, by host and of the whole network, from its counters, in compiled code.
 
 One call computes everything for one network or for many. In NumPy the same takes some 150 calls, which cost
 more than the simulation of a short interval.

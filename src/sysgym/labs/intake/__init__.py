@@ -1,1 +1,1 @@
-"""What comes from strangers, before anything looks into it: files in folders, names and texts."""
+"""Submissions before anything looks into them: files in folders, names and texts."""

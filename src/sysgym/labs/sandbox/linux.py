@@ -1,4 +1,4 @@
-"""What the kernel of Linux refuses to a submission's process, whatever runs in it. Loaded by ``child.py``.
+"""Confinement of a submission's process by the Linux kernel, whatever runs in it. Loaded by ``child.py``.
 
 Python's audit hook is no boundary: NumPy alone can read and write any memory of its process. Three things of
 the kernel are one, and each is enough against most attempts:
