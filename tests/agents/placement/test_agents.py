@@ -194,6 +194,7 @@ def test_topk_with_one_is_exhaustive(play: Play) -> None:
             assert metrics["regret"] == 0.0
 
 
+@pytest.mark.filterwarnings("ignore::sysgym.emulator.accelerators.cost.validity.ClosedFormWarning")
 def test_every_algorithm_can_be_simulated(play: Play) -> None:
     for algorithm in ("ring", "tree", "halving_doubling", "auto"):
         for scenario in ("p2-systems", "program-p2"):
