@@ -186,6 +186,7 @@ def test_measurements_scatter_about_the_true_time(make_env: MakeEnv, scenario: s
     assert measured.std() / expected_s > 0.1
 
 
+@pytest.mark.filterwarnings("ignore::sysgym.emulator.accelerators.cost.validity.ClosedFormWarning")
 @pytest.mark.parametrize("algorithm", ["halving_doubling", "auto"])
 def test_algorithms_in_rounds_are_refused(make_env: MakeEnv, algorithm: str) -> None:
     with pytest.raises(ScenarioError, match='"ring" or "tree"'):
