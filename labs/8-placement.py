@@ -224,7 +224,7 @@ plt.show()
 # ## Questions
 #
 # 1. Where does the factor of part 2 come from? Which part is the machine's, which is the placement's?
-# 2. The suite `placement` has an agent trained by PPO. Its regret on unseen systems is 0.06 to 0.09, that of
+# 2. The suite `placement` has an agent trained by PPO. Its regret on unseen systems is 0.05 to 0.07, that of
 #    trying everything is 0 (docs/placement.md). How many placements has a problem there? When would learning
 #    pay?
 # 3. The model adds up the load of an uplink. What does it leave out, and whom would you ask before you

@@ -150,7 +150,8 @@ def test_programs_by_hand(play: Play) -> None:
             assert format_program(world.program, 2) == "inside:RS across:AR inside:AG"
     world, _, metrics = play("default", "program-p2", **arguments)
     assert format_program(world.program, 2) == "all:AR"
-    assert metrics["time_s"] == pytest.approx(236.139e-3, abs=5e-6)
+    # A NIC sends 126 pieces of 1/64 GB at 8.4 GB/s without a pause, and the last is on its way for 14 us.
+    assert metrics["time_s"] == pytest.approx(126 / 64 / 8.4 + 14e-6, abs=5e-9)
 
 
 def test_three_steps_are_too_many_for_two(play: Play) -> None:
@@ -193,6 +194,7 @@ def test_topk_with_one_is_exhaustive(play: Play) -> None:
             assert metrics["regret"] == 0.0
 
 
+@pytest.mark.filterwarnings("ignore::sysgym.emulator.accelerators.cost.validity.ClosedFormWarning")
 def test_every_algorithm_can_be_simulated(play: Play) -> None:
     for algorithm in ("ring", "tree", "halving_doubling", "auto"):
         for scenario in ("p2-systems", "program-p2"):

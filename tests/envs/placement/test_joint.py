@@ -150,8 +150,8 @@ def test_what_is_observed_by_hand(make_env: MakeEnv, world: Any) -> None:
         words = [f"{step.pattern.label(2)}:{step.collective}" for step in candidate.programs[0]]
         table[" ".join(words)] = observation["candidates"][row]
     flat, blue = table["all:AR"], table["inside:RS across:AR inside:AG"]
-    # A ring of 8 behind one NIC: 2 (7/8) GB at 8.4 GB/s and 14 hops of 14 us.
-    nic_s, hops_s = 1.75 / 8.4, 14 * 14e-6
+    # A ring of 8 behind one NIC: 2 (7/8) GB at 8.4 GB/s, without a pause, and the last piece's hop of 14 us.
+    nic_s, hops_s = 1.75 / 8.4, 14e-6
     assert flat[COLUMN["nominal"]] == pytest.approx(0.0, abs=1e-6)
     assert flat[COLUMN["level_0"]] == pytest.approx(nic_s / (nic_s + hops_s), rel=1e-5)
     assert flat[COLUMN["AR"]] == flat[COLUMN["level_0"]]
@@ -186,6 +186,7 @@ def test_measurements_scatter_about_the_true_time(make_env: MakeEnv, scenario: s
     assert measured.std() / expected_s > 0.1
 
 
+@pytest.mark.filterwarnings("ignore::sysgym.emulator.accelerators.cost.validity.ClosedFormWarning")
 @pytest.mark.parametrize("algorithm", ["halving_doubling", "auto"])
 def test_algorithms_in_rounds_are_refused(make_env: MakeEnv, algorithm: str) -> None:
     with pytest.raises(ScenarioError, match='"ring" or "tree"'):

@@ -28,12 +28,13 @@ def test_there_are_more_than_forty_rows_and_their_axes_fit() -> None:
 
 
 def test_a_case_has_the_times_of_the_models() -> None:
-    # Figures of the row [2, 16] on 2 x 16 (see tests of the cost model).
+    # Figures of the row [2, 16] on 2 x 16 (see tests of the cost model): 62 pieces of 1/32 GB leave a NIC
+    # without a pause, and the last one's hop takes 14 us.
     case = study_case(SPREAD)
-    assert case.all_reduce_s == pytest.approx(231.52e-3, rel=1e-4)
+    assert case.all_reduce_s == pytest.approx(62 / 32 / 8.4 + 14e-6, rel=1e-6)
     assert case.best_s == pytest.approx(127.14e-3, rel=1e-4)
     assert case.best == "inside:RS across:AR inside:AG"
-    assert case.speedup == pytest.approx(1.82, abs=0.005)
+    assert case.speedup == pytest.approx(230.669 / 127.144, abs=1e-4)
     # The model's first is the simulation's fastest; at a GB the two times are the same.
     assert case.ranks[-1] == 0
     assert case.errors[-1] == pytest.approx(1.0, abs=0.01)

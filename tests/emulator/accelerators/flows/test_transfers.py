@@ -94,12 +94,11 @@ def test_groups_of_a_switch_do_not_disturb_each_other() -> None:
 
 
 def test_a_flat_ring_over_two_nodes_is_held_by_the_nics() -> None:
-    # 2 * 31/32 of the vector through each NIC without a break, and one latency. The closed form, 231.52 ms,
-    # adds 62 latencies of 14 us; but a chunk crosses a NIC only every 16 hops, and the NICs never wait.
+    # 2 * 31/32 of the vector through each NIC without a break, and one latency: a chunk crosses a NIC only
+    # every 16 hops, and the NICs never wait. 62 latencies of 14 us would make it 231.52 ms.
     links = LinkGraph(get_preset("p2-a100", 2))
     time_s = _time_s(links, np.arange(32), Collective.ALL_REDUCE)
     assert time_s == pytest.approx(2 * 31 / 32 * SIZE / NIC + 14e-6, rel=1e-9)
-    assert time_s == pytest.approx(231.523e-3, rel=0.004)
 
 
 @pytest.mark.parametrize("sharing", [1, 2, 8, 16])
