@@ -32,7 +32,9 @@ def shortened(block: str) -> str:
     """
     block = block.replace("learn(30_000)", "learn(2_000)")
     # Minari keeps datasets in the user's home otherwise.
-    minari = "import os\n\nos.environ['MINARI_DATASETS_PATH'] = 'minari'\nfrom sysgym.datasets"
+    minari = (
+        "import os\n\nos.environ['MINARI_DATASETS_PATH'] = os.path.abspath('minari')\nfrom sysgym.datasets"
+    )
     block = block.replace("from sysgym.datasets", minari)
     return block.replace("--video hadoop.mp4", "--set control.episode_steps=20 --video hadoop.mp4")
 

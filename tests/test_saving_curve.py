@@ -61,7 +61,7 @@ def test_the_table_marks_who_learns_from_other_jobs_and_names_who_saves_nothing(
     }
     groups["late", "relaunch"] = curve.Points(np.full((1, 20), -2.0), np.full((1, 20), 1.0))
     lines = curve.table("a-scenario", groups).splitlines()
-    assert lines[0].startswith("| `a-scenario`, 20 jobs | at 1 % waste |")
+    assert lines[0].startswith("| `a-scenario`, completion time saved in % on 20 jobs | at 1 % waste |")
     names = {line.split(" | ")[0].removeprefix("| ") for line in lines[2:5]}
     assert names == {"spark-copy", "wrangler-copy †", "transfer-copy †"}
     assert lines[-1] == "† learns from other jobs. No saving at any waste: late-relaunch."

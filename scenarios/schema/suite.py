@@ -69,7 +69,7 @@ class ContenderSpec(Table):
         default_factory=dict,
         description=(
             "constants that are chosen before the test: each with its values; every combination plays the"
-            " episodes of the task's tuning, and the best one plays the test"
+            " episodes of the task's `constants`, and the best one plays the test"
         ),
     )
 
@@ -154,7 +154,7 @@ class TaskSpec(Table):
         default=None,
         description="scenario whose trainings the learned contenders play with; absent: the task's own",
     )
-    tuning: TuningSpec | None = Field(
+    constants: TuningSpec | None = Field(
         default=None, description="how the constants of contenders with a grid are chosen before the test"
     )
 
@@ -181,21 +181,25 @@ class TaskSpec(Table):
             if twice:
                 yield Problem(key, list(values), f"each one once; more than once: {', '.join(twice)}")
         tuned = [item.name for item in self.contenders if isinstance(item, ContenderSpec) and item.grid]
-        if tuned and self.tuning is None:
-            yield Problem("tuning", None, f"a table that says how {', '.join(tuned)} choose their constants")
-        if self.tuning is not None and not tuned:
-            yield Problem("contenders", list(self.contender_names), "one with a grid, as there is a tuning")
-        if self.tuning is not None and self.tuning.split == self.split:
-            yield Problem("tuning.split", self.split, "another split than that of the task")
+        if tuned and self.constants is None:
+            yield Problem(
+                "constants", None, f"a table that says how {', '.join(tuned)} choose their constants"
+            )
+        if self.constants is not None and not tuned:
+            yield Problem(
+                "contenders", list(self.contender_names), "one with a grid, as the task chooses constants"
+            )
+        if self.constants is not None and self.constants.split == self.split:
+            yield Problem("constants.split", self.split, "another split than that of the task")
 
     def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
         """Yield the conflicts with the scenario: seeds outside the split."""
-        if self.tuning is not None:
-            known = scenario.splits[self.tuning.split]
+        if self.constants is not None:
+            known = scenario.splits[self.constants.split]
             n_seeds = known.seeds[1] - known.first_seed + 1
-            if self.tuning.episodes > n_seeds:
-                expected = f"at most {n_seeds} episodes, as the split {self.tuning.split} has"
-                yield Problem("tuning", f"episodes = {self.tuning.episodes}", expected)
+            if self.constants.episodes > n_seeds:
+                expected = f"at most {n_seeds} episodes, as the split {self.constants.split} has"
+                yield Problem("constants", f"episodes = {self.constants.episodes}", expected)
         split = scenario.splits[self.split]
         outside = [seed for seed in self.seed_values if seed not in split]
         if outside:

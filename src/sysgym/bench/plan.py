@@ -205,9 +205,9 @@ def _tunings(
     """Return the tuning of every contender with a grid, by the contender's name."""
     playing = {contender.name: contender for contender in contenders}
     return {
-        item.name: Tuning.from_spec(task.tuning, item, playing[item.name], scenario, folder)
+        item.name: Tuning.from_spec(task.constants, item, playing[item.name], scenario, folder)
         for item in task.contenders
-        if isinstance(item, ContenderSpec) and item.grid and task.tuning is not None
+        if isinstance(item, ContenderSpec) and item.grid and task.constants is not None
     }
 
 

@@ -75,9 +75,9 @@ def _metric_problems(suite: Suite, scenarios: Sequence[Scenario]) -> Iterator[Pr
     )
     asked = [(f"metrics[{index}].name", metric.name) for index, metric in enumerate(suite.metrics)]
     asked += [
-        (f"tasks[{index}].tuning.score", task.tuning.score)
+        (f"tasks[{index}].constants.score", task.constants.score)
         for index, task in enumerate(suite.tasks)
-        if task.tuning is not None and task.tuning.score != RETURN
+        if task.constants is not None and task.constants.score != RETURN
     ]
     if suite.matrix is not None and suite.matrix.score != RETURN:
         asked.append(("matrix.score", suite.matrix.score))

@@ -64,7 +64,7 @@ def datacenter(request: pytest.FixtureRequest) -> Iterator[Any]:
 def test_a_datacenter_of_the_kernel_fills_its_link(datacenter: Any) -> None:
     observation, info = datacenter.reset(seed=0)
     assert observation in datacenter.observation_space
-    assert set(info) == {"metrics", "episode_seed", "time_s"}
+    assert set(info) == {"metrics", "reward_terms", "episode_seed", "time_s"}
     over, steps = False, 0
     ones = np.ones(datacenter.action_space.shape, np.float32)
     while not over:

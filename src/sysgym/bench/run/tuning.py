@@ -19,7 +19,7 @@ from sysgym.errors import SysgymError
 from sysgym.scenarios import ContenderSpec, Scenario, TuningSpec
 from sysgym.scenarios.files import make_folder, write_atomically
 
-TUNING_FOLDER = "tuning"
+TUNING_FOLDER = "constants"
 
 Point = Mapping[str, Any]
 

@@ -260,7 +260,7 @@ def test_ctrl_c_leaves_validate_and_report_cleanly(
     assert "stopped; rows listed as equal are" in (tmp_path / "stdout").read_text()
     assert (tmp_path / "stderr").read_text() == ""
 
-    def interrupted(folder: Path, reference: str | None) -> None:
+    def interrupted(folder: Path, reference: str | None, **_: Any) -> None:
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr("sysgym.bench.report.write", interrupted)

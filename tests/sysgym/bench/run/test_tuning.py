@@ -157,10 +157,10 @@ def test_a_damaged_record_is_made_again(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [
-        ('tuning = { score = "f1_over_time", episodes = 2 }', "", "tuning"),
-        ('score = "f1_over_time"', 'score = "f1_overtime"', "tuning.score"),
-        ("episodes = 2 ", "episodes = 2000 ", "tuning"),
-        ("episodes = 2 ", 'split = "test" ', "tuning.split"),
+        ('constants = { score = "f1_over_time", episodes = 2 }', "", "constants"),
+        ('score = "f1_over_time"', 'score = "f1_overtime"', "constants.score"),
+        ("episodes = 2 ", "episodes = 2000 ", "constants"),
+        ("episodes = 2 ", 'split = "test" ', "constants.split"),
         ("grid = {", "parameters = { share = 0.5 }, grid = {", "contenders[0].grid.share"),
         ('agent = "clock"', 'agent = "transfer"', "contenders[0].grid"),
     ],
