@@ -252,7 +252,8 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(
     assert not (run / "checkpoints").exists(), "only the interruption writes one"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGINT, errors
+    # Python ends with 1 where stable-baselines3 finds tqdm and rich, which it imports for its progress bar.
+    assert process.returncode in (-signal.SIGINT, 1), errors
     assert "KeyboardInterrupt" in errors
     newest = checkpoints_in(run)[0]
     done = read_checkpoint(newest).meta.total_steps
