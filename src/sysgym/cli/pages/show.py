@@ -304,9 +304,9 @@ def _suite(suite: Suite) -> None:
 
 
 def _tuning(task: TaskSpec) -> str:
-    if task.tuning is None:
+    if task.constants is None:
         return ""
-    return f"; constants by {task.tuning.score} on {task.tuning.episodes} of {task.tuning.split}"
+    return f"; constants by {task.constants.score} on {task.constants.episodes} of {task.constants.split}"
 
 
 def _transport(transport: Any) -> None:
