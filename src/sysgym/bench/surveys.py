@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +18,7 @@ from sysgym.bench.results.row_format import Strict, Text
 from sysgym.bench.tables import Table, markdown_table
 from sysgym.errors import UnknownName
 from sysgym.scenarios.families import families
-from sysgym.scenarios.family import load_entry
+from sysgym.scenarios.family import SurveyPage, load_entry
 from sysgym.scenarios.files import make_folder, write_atomically
 
 FILE = "survey.json"
@@ -52,21 +51,10 @@ class _Pages(RootModel[list[_PageFields]]):
     """``survey.json``."""
 
 
-@dataclass(frozen=True)
-class Page:
-    """One table of a survey.
+class Page(SurveyPage):
+    """Table of a survey that can be shown."""
 
-    Attributes:
-        title: Title above the table.
-        text: Content and method, in words.
-        columns: Headings.
-        rows: Cells as shown; the first is the name of the row.
-    """
-
-    title: str
-    text: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    __slots__ = ()
 
     @property
     def table(self) -> Table:
@@ -103,7 +91,7 @@ def make(name: str, n_workers: int, progress: Progress) -> list[Page]:
 def write(folder: Path, pages: Sequence[Page]) -> None:
     """Store a survey's pages in a results folder."""
     make_folder(folder)
-    write_atomically(folder / FILE, json.dumps([asdict(page) for page in pages], indent=1).encode())
+    write_atomically(folder / FILE, json.dumps([page._asdict() for page in pages], indent=1).encode())
 
 
 def read(folder: Path) -> list[Page]:

@@ -245,7 +245,7 @@ except KeyboardInterrupt:
 """
 """A program that ends by the signal if training raises KeyboardInterrupt.
 
-Python would do that itself, but torch imports tabulate at exit where that is installed, which makes it forget.
+Python would do that itself, but where tabulate is installed torch imports it at exit, and Python forgets.
 """
 
 
