@@ -58,7 +58,8 @@ def measure(world: str) -> dict[str, Any]:
     hops, began_s = network.packet_hops, time.process_time()
     network.advance(simulated_s)
     cpu_s = time.process_time() - began_s
-    finished = np.isfinite(network.flows().finish_s)
+    flows = network.flows()
+    finished = np.isfinite(flows.finish_s[flows.size_bytes >= 0])  # long-lived flows never finish
     scale = 1 if sys.platform == "darwin" else 1024
     return {
         "world": world,
@@ -67,7 +68,7 @@ def measure(world: str) -> dict[str, Any]:
         "simulated_s": simulated_s,
         "packet_hops": int(network.packet_hops - hops),
         "cpu_s": cpu_s,
-        "finished": float(finished.mean()),
+        "finished": f"{finished.mean():.0%}" if len(finished) else "–",
         "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale,
     }
 
@@ -88,7 +89,7 @@ def main() -> None:
         row = json.loads(done.stdout.splitlines()[-1])
         print(
             f"| {world} | {row['links']:,} | {row['built_s']:.1f} s | {row['simulated_s'] * 1e3:.0f} ms |"
-            f" {row['packet_hops'] / row['cpu_s'] / 1e6:.1f} | {row['finished']:.0%} |"
+            f" {row['packet_hops'] / row['cpu_s'] / 1e6:.1f} | {row['finished']} |"
             f" {row['memory_bytes'] / 2**30:.2f} GiB |",
             flush=True,
         )
