@@ -39,10 +39,19 @@ INLINE void dctcp_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sam
 	window_pace(sk);
 	if (flow)
 		report_round_trip(flow, sample);
+	window_finish(window, sk, sample->acked_sacked);
 }
 
 CONG_CONTROL(dctcp)
 RESULTS(dctcp)
+
+SEC("struct_ops")
+void BPF_PROG(dctcp_set_state, struct sock *sk, u8 new_state)
+{
+	struct state *state = PRIVATE(sk);
+
+	window_set_state(&state->window, (struct tcp_sock *)sk, new_state);
+}
 
 SEC("struct_ops")
 void BPF_PROG(dctcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
@@ -57,6 +66,7 @@ struct tcp_congestion_ops sgdctcp_0000 = {
 	.init = (void *)dctcp_init,
 	.cong_control = (void *)dctcp_cong_control,
 	.ssthresh = (void *)dctcp_ssthresh,
+	.set_state = (void *)dctcp_set_state,
 	.undo_cwnd = (void *)dctcp_undo_cwnd,
 	.cwnd_event = (void *)dctcp_cwnd_event,
 	.flags = CONGESTION_CONTROL_NEEDS_ECN,

@@ -78,6 +78,7 @@ struct sock {
 } FROM_KERNEL;
 
 struct inet_connection_sock {
+	u8 icsk_ca_state : 5;
 	struct {
 		u8 pending;
 	} icsk_ack;
@@ -104,6 +105,7 @@ struct tcp_sock {
 	u32 max_packets_out;
 	u32 mss_cache;
 	u32 packets_out;
+	u32 prr_out;
 	u32 rcv_nxt;
 	u32 retrans_out;
 	struct minmax rtt_min;

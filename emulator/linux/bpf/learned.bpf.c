@@ -31,9 +31,9 @@ char LICENSE[] SEC("license") = "GPL";
 struct state {
 	struct receiver receiver;
 	struct window window;
-	u32 scaled; /* number of the last executed order */
 	u64 first_bytes; /* excludes the SYN, which counts as a byte and a packet */
 	u32 first_delivered;
+	u32 scaled; /* number of the last executed order */
 	union {
 		struct cubic cubic;
 		struct dctcp dctcp;
@@ -182,14 +182,15 @@ INLINE void learned_on_ack(struct sock *sk, u32 ack, const struct rate_sample *s
 	bool marked = window_marked(&state->window, tp);
 
 	decide(sk, state, action_of(sk), ack, sample->acked_sacked, marked);
-	if (!flow)
-		return;
-	flow->acks += 1;
-	if (marked)
-		flow->marked_acks += 1;
-	flow->scaled = state->scaled;
-	report_round_trip(flow, sample);
-	write_counters(flow, sk, state);
+	if (flow) {
+		flow->acks += 1;
+		if (marked)
+			flow->marked_acks += 1;
+		flow->scaled = state->scaled;
+		report_round_trip(flow, sample);
+		write_counters(flow, sk, state);
+	}
+	window_finish(&state->window, sk, sample->acked_sacked);
 }
 
 CONG_CONTROL(learned)
@@ -199,7 +200,9 @@ SEC("struct_ops")
 void BPF_PROG(learned_set_state, struct sock *sk, u8 new_state)
 {
 	struct flow *flow = new_state == TCP_CA_Loss ? flow_of(sk) : NULL;
+	struct state *state = PRIVATE(sk);
 
+	window_set_state(&state->window, (struct tcp_sock *)sk, new_state);
 	if (flow)
 		flow->timeouts += 1;
 }

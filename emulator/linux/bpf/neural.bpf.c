@@ -46,11 +46,11 @@ struct state {
 	u32 alpha; /* moving average of the marked fraction */
 	u32 first_delivered;
 	struct decision decision;
-	u16 lost;
-	u16 timed_out; /* without a reduction yet */
+	u8 lost;
+	u8 timed_out; /* without a reduction yet */
 	/* of this round trip */
+	u16 rtt_samples;
 	u64 rtt_sum_us;
-	u32 rtt_samples;
 	u32 rtt_least_us;
 	u32 round_end;
 	u32 delivered; /* tp->delivered at its beginning */
@@ -248,6 +248,7 @@ INLINE void neural_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sa
 	set_window(state, sk);
 	if (flow)
 		report_round_trip(flow, sample);
+	window_finish(&state->window, sk, sample->acked_sacked);
 }
 
 CONG_CONTROL(neural)
@@ -258,6 +259,7 @@ void BPF_PROG(neural_set_state, struct sock *sk, u8 new_state)
 {
 	struct state *state = PRIVATE(sk);
 
+	window_set_state(&state->window, (struct tcp_sock *)sk, new_state);
 	if (new_state == TCP_CA_Loss)
 		state->timed_out = 1;
 }

@@ -188,10 +188,19 @@ INLINE void newvegas_on_ack(struct sock *sk, u32 ack, const struct rate_sample *
 		grow(state, sk, ack, sample->acked_sacked);
 	}
 	window_pace(sk);
+	window_finish(window, sk, sample->acked_sacked);
 }
 
 CONG_CONTROL(newvegas)
 RESULTS(newvegas)
+
+SEC("struct_ops")
+void BPF_PROG(newvegas_set_state, struct sock *sk, u8 new_state)
+{
+	struct state *state = PRIVATE(sk);
+
+	window_set_state(&state->window, (struct tcp_sock *)sk, new_state);
+}
 
 SEC(".struct_ops")
 struct tcp_congestion_ops sgnv_0000 = {
@@ -199,6 +208,7 @@ struct tcp_congestion_ops sgnv_0000 = {
 	.pkts_acked = (void *)newvegas_pkts_acked,
 	.cong_control = (void *)newvegas_cong_control,
 	.ssthresh = (void *)newvegas_ssthresh,
+	.set_state = (void *)newvegas_set_state,
 	.undo_cwnd = (void *)newvegas_undo_cwnd,
 	.name = "sgnv_0000",
 };

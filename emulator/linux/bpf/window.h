@@ -7,7 +7,9 @@
  * (seen on 6.18), and a threshold of two billion makes the kernel's own window reduction send a whole buffer at
  * once. Here the kernel may make the window smaller, after a time-out, but never larger.
  *
- * Losses are counted by tp->lost; there is one reduction per window of data (RFC 5681, RFC 6582).
+ * Losses are counted by tp->lost; there is one reduction per window of data (RFC 5681, RFC 6582). It is spread
+ * over the recovery in proportion to what is delivered (RFC 9937): the kernel leaves that, too, to a program with
+ * cong_control.
  */
 #ifndef SYSGYM_WINDOW_H
 #define SYSGYM_WINDOW_H
@@ -20,22 +22,32 @@
 struct window {
 	u32 cwnd;
 	u32 ssthresh;
+	u32 kernel_cwnd; /* tp->snd_cwnd after the last ACK: cwnd, or less during a recovery */
 	u32 lost; /* tp->lost at the last ACK */
+	u32 acknowledged; /* tp->snd_una at the last ACK */
 	u32 marked; /* tp->delivered_ce at the last ACK */
 	u32 recovery_end; /* losses of data before this have had their reduction */
 	u32 marks_end; /* and so have marks of data before this */
-	u32 timed_out; /* in recovery the window grows from one packet */
+	u16 recovery_flight; /* packets in flight when the recovery began (RecoverFS); 0 before its first ACK */
+	u16 recovery_delivered; /* packets delivered since (prr_delivered) */
+	u16 sent_before; /* tp->prr_out when the recovery began */
+	u8 timed_out; /* in recovery the window grows from one packet */
+	u8 safe; /* the last ACK moved tp->snd_una and reported no loss (SafeACK) */
 };
 
 INLINE void window_init(struct window *window, struct tcp_sock *tp)
 {
 	window->cwnd = tp->snd_cwnd;
+	window->kernel_cwnd = tp->snd_cwnd;
 	window->ssthresh = tp->snd_ssthresh;
 	window->lost = tp->lost;
+	window->acknowledged = tp->snd_una;
 	window->marked = tp->delivered_ce;
 	window->recovery_end = tp->snd_una;
 	window->marks_end = tp->snd_una;
+	window->recovery_flight = 0;
 	window->timed_out = 0;
+	window->safe = 0;
 }
 
 INLINE void window_set(struct window *window, struct tcp_sock *tp, u32 cwnd)
@@ -54,12 +66,15 @@ INLINE void window_reduce(struct window *window, struct tcp_sock *tp, u32 cwnd)
 /* React to losses: reduce the window to the given share of itself. Return whether it may grow. */
 INLINE bool window_after_losses(struct window *window, struct tcp_sock *tp, u32 share_1024ths)
 {
-	bool cut = tp->snd_cwnd < window->cwnd; /* by the kernel, as after a time-out */
+	bool cut = tp->snd_cwnd < window->kernel_cwnd; /* by the kernel, as after a time-out */
 	bool recovering = behind(tp->snd_una, window->recovery_end);
 
+	window->safe = tp->lost == window->lost && behind(window->acknowledged, tp->snd_una);
+	window->acknowledged = tp->snd_una;
 	if (tp->lost != window->lost && !recovering) {
 		window->ssthresh = larger((u64)window->cwnd * share_1024ths / 1024, MIN_CWND);
 		window->recovery_end = tp->snd_nxt;
+		window->recovery_flight = 0;
 		recovering = true;
 		if (!cut)
 			window->cwnd = window->ssthresh;
@@ -74,6 +89,65 @@ INLINE bool window_after_losses(struct window *window, struct tcp_sock *tp, u32 
 	tp->snd_cwnd = window->cwnd;
 	tp->snd_ssthresh = window->ssthresh;
 	return !recovering || window->timed_out;
+}
+
+/* Proportional rate reduction (RFC 9937, 6.2): how many packets may leave before the next ACK. */
+INLINE u32 window_credit(struct window *window, struct tcp_sock *tp, u32 in_flight, u32 delivered)
+{
+	u32 sent = (u16)(tp->prr_out - window->sent_before);
+	s32 credit;
+
+	if (in_flight > window->cwnd) {
+		u32 share = window->recovery_delivered * window->cwnd + window->recovery_flight - 1;
+
+		credit = share / window->recovery_flight - sent;
+	} else {
+		s32 behind_by = window->recovery_delivered - sent;
+
+		credit = (behind_by > (s32)delivered ? behind_by : (s32)delivered) + window->safe;
+		if (credit > (s32)(window->cwnd - in_flight))
+			credit = window->cwnd - in_flight;
+	}
+	if (credit < 0)
+		credit = 0;
+	return sent || credit ? credit : 1; /* the fast retransmission */
+}
+
+INLINE u32 window_in_flight(struct tcp_sock *tp)
+{
+	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
+}
+
+/* A recovery begins with one packet, also if RACK's timer begins it: the kernel then sends before the next ACK. */
+INLINE void window_set_state(struct window *window, struct tcp_sock *tp, u8 new_state)
+{
+	u32 first = window_in_flight(tp) + 1;
+
+	if (new_state != TCP_CA_Recovery || first >= tp->snd_cwnd)
+		return;
+	tp->snd_cwnd = first;
+	window->kernel_cwnd = first;
+}
+
+/* The last thing to do at an ACK: in a recovery the kernel's window is what is in flight and what may leave. */
+INLINE void window_finish(struct window *window, struct sock *sk, u32 delivered)
+{
+	struct inet_connection_sock *connection = (struct inet_connection_sock *)sk;
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	u32 in_flight = window_in_flight(tp);
+
+	window->kernel_cwnd = tp->snd_cwnd;
+	if (!behind(tp->snd_una, window->recovery_end) ||
+	    BPF_CORE_READ_BITFIELD(connection, icsk_ca_state) != TCP_CA_Recovery)
+		return;
+	if (!window->recovery_flight) {
+		window->recovery_flight = smaller(larger(tp->packets_out - tp->sacked_out + delivered, 1), 0xffff);
+		window->recovery_delivered = 0;
+		window->sent_before = tp->prr_out;
+	}
+	window->recovery_delivered += delivered;
+	tp->snd_cwnd = larger(in_flight + window_credit(window, tp, in_flight, delivered), 1);
+	window->kernel_cwnd = tp->snd_cwnd;
 }
 
 /* Whether this ACK reports new marks. */
