@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.surveys import Page, Progress
@@ -58,7 +58,7 @@ LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
 
 Answers that continue a connection begin with the window that it had."""
 
-LOSS_SEEDS = tuple(range(20_000, 20_010))
+LOSS_SEEDS = tuple(range(20_000, 20_020))
 """More than :data:`SEEDS`: which packets are lost differs a lot between episodes."""
 
 LOSS_TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "neural")
@@ -71,7 +71,7 @@ LOSS_METRICS = (
     "fct_slowdown_p99",
 )
 TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "newvegas", "neural")
-SEEDS = (20_000, 20_001, 20_002)
+SEEDS = tuple(range(20_000, 20_010))
 METRICS = {
     "goodput_bps": "higher",
     "queue_mean_bytes": "lower",
@@ -107,6 +107,7 @@ GOALS = {
 """Metric -> largest relative difference between the backends."""
 
 TIMEOUTS_FACTOR = 1.5
+TIMEOUTS_OFFSET = 0.5
 """Goal for time-outs, counting half a time-out more on both backends, so that 0 and 0.2 are alike."""
 
 CALM_GOALS = (
@@ -126,9 +127,19 @@ LOSS_GOALS = (
 )
 """Metrics with a goal in the networks of :data:`SCENARIOS` and of :data:`LOSSES`."""
 
+_NORMAL_975 = 1.96
+"""97.5 % quantile of the normal distribution."""
+
 LEARNED = "neural"
 EQUAL = 0.01
 """Contenders whose means are within this share of the best count as equal winners."""
+
+
+class Difference(NamedTuple):
+    """A difference between the backends, and half its 95 % interval by linear error propagation."""
+
+    value: float
+    margin: float
 
 
 @dataclass(frozen=True)
@@ -144,25 +155,52 @@ class Measured:
         played = max(len(values) for metrics in self.values.values() for values in metrics.values())
         return statistics.fmean(found) if len(found) == played else None
 
-    def difference(self, metric: str) -> float | None:
+    def error(self, backend: str, metric: str) -> float:
+        """Return the standard error of a mean; 0 for one seed."""
+        found = self.values[backend].get(metric, [])
+        return statistics.stdev(found) / math.sqrt(len(found)) if len(found) > 1 else 0.0
+
+    def relative(self, metric: str, offset: float = 0.0) -> Difference | None:
         """Return the simulator's relative difference from the kernel; None if a value is missing.
+
+        Args:
+            metric: The metric.
+            offset: Added to both means.
+        """
+        means = [self.mean(backend, metric) for backend in BACKENDS]
+        if None in means:
+            return None
+        simulated, real = (float(mean or 0.0) + offset for mean in means)
+        if real == 0.0:
+            return Difference(math.copysign(simulated != 0.0, simulated), 0.0)
+        ratio = simulated / real
+        of_simulated, of_real = (self.error(backend, metric) for backend in BACKENDS)
+        return Difference(ratio - 1.0, _NORMAL_975 * math.hypot(of_simulated, of_real * ratio) / real)
+
+    def judged(self, metric: str) -> Difference | None:
+        """Return the difference as it is held against the goal.
 
         Of time-outs, the logarithm of their ratio to the base of the goal's factor.
         """
-        simulated, real = (self.mean(backend, metric) for backend in BACKENDS)
-        if simulated is None or real is None:
+        if metric != "timeouts":
+            return self.relative(metric)
+        relative = self.relative(metric, TIMEOUTS_OFFSET)
+        if relative is None:
             return None
-        if metric == "timeouts":
-            return math.log((simulated + 0.5) / (real + 0.5)) / math.log(TIMEOUTS_FACTOR)
-        return (simulated - real) / real if real != 0.0 else math.copysign(simulated != 0.0, simulated)
+        scale, ratio = math.log(TIMEOUTS_FACTOR), 1.0 + relative.value
+        return Difference(math.log(ratio) / scale, relative.margin / ratio / scale)
 
     def cell(self, metric: str) -> str:
-        """Return ``simulator / kernel (difference)``, or a dash if a value is missing."""
+        """Return ``simulator / kernel (difference ± margin)``, or a dash if a value is missing."""
         simulated, real = (self.mean(backend, metric) for backend in BACKENDS)
-        if simulated is None or real is None:
+        relative = self.relative(metric)
+        if simulated is None or real is None or relative is None:
             return "–"
         text = f"{metric_text(metric, simulated)} / {metric_text(metric, real)}"
-        return f"{text} ({(simulated - real) / real:+.1%})" if real != 0.0 else text
+        if real == 0.0:
+            return text
+        margin = f" ± {relative.margin:.1%}" if relative.margin > 0.0 else ""
+        return f"{text} ({relative.value:+.1%}{margin})"
 
 
 def survey(_n_workers: int, progress: Progress) -> list[Page]:
@@ -254,8 +292,8 @@ def _page(scenario: str, rows: Sequence[Measured]) -> Page:
     columns = ("metric", *(row.contender for row in rows))
     cells = tuple((name, *(row.cell(name) for row in rows)) for name in present)
     text = (
-        f"Simulator / kernel (the simulator's difference to the kernel), means over {len(SEEDS)} seeds of the"
-        " test split, without an agent."
+        "Simulator / kernel (the simulator's difference from the kernel ± half its 95 % interval), means over"
+        f" {len(SEEDS)} seeds of the test split, without an agent."
     )
     return Page(scenario, text, columns, cells)
 
@@ -269,7 +307,8 @@ def _losses(measured: dict[str, list[Measured]]) -> Page:
     ]
     text = (
         f"{INCAST} with other buffers and numbers of senders, and {DUMBBELL} with random loss on every link."
-        f" Simulator / kernel (the simulator's difference to the kernel), means over {len(LOSS_SEEDS)} seeds."
+        " Simulator / kernel (the simulator's difference from the kernel ± half its 95 % interval), means over"
+        f" {len(LOSS_SEEDS)} seeds."
     )
     return Page("Where packets are lost", text, ("losses, law", *LOSS_METRICS), tuple(rows))
 
@@ -288,14 +327,14 @@ def _winners(measured: dict[str, list[Measured]]) -> Page:
 
 def _judged(
     measured: Mapping[str, Sequence[Measured]], losing: Collection[str]
-) -> Iterator[tuple[str, Measured, str, bool]]:
-    """Yield title, contender, metric and whether the metric is within its goal, where there is one."""
+) -> Iterator[tuple[str, Measured, str, float, float]]:
+    """Yield title, contender, metric, distance beyond its goal and margin, for each metric with a goal."""
     for title, players in measured.items():
         for name in LOSS_GOALS if title in losing else CALM_GOALS:
             for row in players:
-                difference = row.difference(name)
+                difference = row.judged(name)
                 if difference is not None:
-                    yield title, row, name, abs(difference) <= GOALS.get(name, 1.0)
+                    yield title, row, name, abs(difference.value) - GOALS.get(name, 1.0), difference.margin
 
 
 def _counts(measured: Mapping[str, Sequence[Measured]], lost: Mapping[str, Sequence[Measured]]) -> Page:
@@ -307,8 +346,8 @@ def _counts(measured: Mapping[str, Sequence[Measured]], lost: Mapping[str, Seque
         cells = []
         for some, learned in groups:
             met = [
-                good
-                for _, row, name, good in _judged(some, set(lost))
+                beyond <= 0.0
+                for _, row, name, beyond, _ in _judged(some, set(lost))
                 if name == metric and (row.contender == LEARNED) == learned
             ]
             cells.append(f"{sum(met)} of {len(met)}" if met else "–")
@@ -319,13 +358,14 @@ def _counts(measured: Mapping[str, Sequence[Measured]], lost: Mapping[str, Seque
 
 
 def _outside(measured: Mapping[str, Sequence[Measured]], losing: Collection[str]) -> Page:
-    """Return every pair of network and law that misses a goal."""
+    """Return every pair of network and law that misses a goal, and whether its interval does, too."""
     rows = tuple(
-        (f"{title}, {row.contender}", metric, row.cell(metric))
-        for title, row, metric, good in _judged(measured, losing)
-        if not good
+        (f"{title}, {row.contender}", metric, row.cell(metric), "yes" if beyond > margin else "no")
+        for title, row, metric, beyond, margin in _judged(measured, losing)
+        if beyond > 0.0
     )
-    return Page("Outside the goals", "Simulator / kernel (difference).", ("pair", "metric", "values"), rows)
+    text = "Simulator / kernel (difference ± half its 95 % interval)."
+    return Page("Outside the goals", text, ("pair", "metric", "values", "clearly"), rows)
 
 
 def _best(players: Sequence[Measured], backend: str, metric: str, direction: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from importlib import import_module
 
 import pytest
@@ -29,6 +31,24 @@ def test_a_cell_shows_both_and_the_simulators_difference() -> None:
 def test_a_metric_that_one_seed_lacks_has_no_mean() -> None:
     one = Measured("dctcp", {"packets": {"rtt_mean_s": [1e-3]}, "linux": {"rtt_mean_s": [1e-3] * len(SEEDS)}})
     assert one.cell("rtt_mean_s") == "–"
+
+
+def test_the_margin_follows_from_the_spread_of_both_backends() -> None:
+    values = {
+        "packets": {"timeouts": [8.0, 12.0] * 5, "fct_slowdown_p99": [9.0, 11.0] * 5},
+        "linux": {"timeouts": [4.0, 6.0] * 5, "fct_slowdown_p99": [10.0] * 10},
+    }
+    row = Measured("dctcp", values)
+    error = statistics.stdev([9.0, 11.0] * 5) / 10**0.5
+    assert row.relative("fct_slowdown_p99") == pytest.approx((0.0, 1.96 * error / 10.0))
+    judged = row.judged("timeouts")
+    assert judged is not None
+    assert judged.value == pytest.approx(math.log(10.5 / 5.5) / math.log(1.5))
+    relative = math.hypot(2.0 * error / 10.5, error / 5.5)
+    assert judged.margin == pytest.approx(1.96 * relative / math.log(1.5))
+    outside = sim_vs_linux._outside({"20 packets": [row]}, {"20 packets"})
+    assert [(metric, clearly) for _, metric, _, clearly in outside.rows] == [("timeouts", "yes")]
+    assert row.cell("timeouts") == "10.0 / 5.00 (+100.0% ± 37.0%)"
 
 
 def test_winners_within_a_percent_share_the_place() -> None:
