@@ -229,9 +229,9 @@ class Family:
             before a benchmark starts workers; may be empty.
         live: Entry of a function from an environment to its view in ``sysgym live``, a
             ``sysgym.envs.live.LiveView``; may be empty.
-        surveys: Surveys that suites may request, by name: entry of a function (n_workers, progress) ->
-            sequence of :class:`SurveyPage`, tables about the family's world that need no contender.
-            ``progress(done, of)`` reports parts.
+        surveys: Surveys that suites may request, by name: entry of a function (folder, n_workers,
+            progress) -> sequence of :class:`SurveyPage`, tables about the family's world that need no
+            contender. ``folder`` is that of the results; ``progress(done, of)`` reports parts.
         parallel: Entries of multi-agent environments by id, each a ``pettingzoo.ParallelEnv``.
     """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -124,10 +125,11 @@ def kept_progress(scenario: CompressionScenario) -> FloatArray:
     return 1.0 - np.array([0.0, *(getattr(scenario.loss, method) for method in METHODS[1:])])
 
 
-def pages(n_workers: int, progress: Callable[[int, int], None]) -> list[SurveyPage]:
+def pages(folder: Path, n_workers: int, progress: Callable[[int, int], None]) -> list[SurveyPage]:
     """Return the tables: set-ups won under each assumption, and by bandwidth and workers.
 
     Args:
+        folder: Results folder; not used, as the work is short.
         n_workers: Number of processes; one suffices.
         progress: Callback with the number of finished assumptions and of all.
     """

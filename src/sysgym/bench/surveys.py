@@ -31,7 +31,7 @@ SURVEYS = {
     "p2": "sysgym.studies.p2_survey:survey",
     "sim-vs-linux": "sysgym.studies.sim_vs_linux:survey",
 }
-"""Name in suites -> ``module:function(n_workers, progress)``; families declare further ones."""
+"""Name in suites -> ``module:function(folder, n_workers, progress)``; families declare further ones."""
 
 
 class _PageFields(Strict):
@@ -68,11 +68,12 @@ class Page(SurveyPage):
         return f"{'#' * level} {self.title}\n\n{self.text}\n\n{numbers}\n"
 
 
-def make(name: str, n_workers: int, progress: Progress) -> list[Page]:
+def make(name: str, folder: Path, n_workers: int, progress: Progress) -> list[Page]:
     """Run a survey and return its pages.
 
     Args:
         name: One of :data:`SURVEYS`, or a survey that a family declares.
+        folder: Results folder, where a survey may keep parts of its work.
         n_workers: Number of processes.
         progress: Callback of progress.
 
@@ -81,10 +82,10 @@ def make(name: str, n_workers: int, progress: Progress) -> list[Page]:
     """
     of_families = {known: entry for family in families().values() for known, entry in family.surveys.items()}
     if name in of_families:
-        return [Page(*page) for page in load_entry(of_families[name])(n_workers, progress)]
+        return [Page(*page) for page in load_entry(of_families[name])(folder, n_workers, progress)]
     if name not in SURVEYS:
         raise UnknownName("survey", name, [*SURVEYS, *of_families])
-    pages: list[Page] = load_entry(SURVEYS[name])(n_workers, progress)
+    pages: list[Page] = load_entry(SURVEYS[name])(folder, n_workers, progress)
     return pages
 
 

@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from math import prod
 from multiprocessing import get_context
+from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -153,10 +154,11 @@ def _rank(model: CostModel, placed: Placed, size_bytes: float) -> tuple[int | No
     return (rank if slowest_s > fastest_s * (1.0 + SAME) else None), error
 
 
-def survey(n_workers: int, progress: Progress) -> list[Page]:
+def survey(_folder: Path, n_workers: int, progress: Progress) -> list[Page]:
     """Compute all rows and return the tables.
 
     Args:
+        _folder: Not used: the work is short.
         n_workers: Number of processes.
         progress: Callback with the number of finished cases and of all cases; equivalent cases are computed
             once.

@@ -11,6 +11,7 @@ import math
 import statistics
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.surveys import Page, Progress
 from sysgym.scenarios.units import metric_text
+from sysgym.studies.kernel_episodes import KernelEpisodes
 
 SCENARIOS = (
     "linux-dumbbell-100m",
@@ -94,7 +96,7 @@ TRANSFER_TRAININGS = (0, 1, 2)
 
 TRANSFER_AGAINST = ("cubic", "dctcp", "neural")
 TRANSFER_METRICS = ("goodput_bps", "queue_mean_bytes", "queue_p99_bytes", "rtt_mean_s", "drop_fraction")
-BACKENDS = ("packets", "linux")
+BACKENDS = SIMULATOR, KERNEL = ("packets", "linux")
 
 GOALS = {
     "goodput_bps": 0.05,
@@ -203,8 +205,13 @@ class Measured:
         return f"{text} ({relative.value:+.1%}{margin})"
 
 
-def survey(_n_workers: int, progress: Progress) -> list[Page]:
+def survey(folder: Path, _n_workers: int, progress: Progress) -> list[Page]:
     """Return a page for each scenario and one for the policy; the kernel runs one network at a time.
+
+    Args:
+        folder: Results folder; the kernel's episodes are kept in it, so that an interrupted survey continues.
+        _n_workers: Not used.
+        progress: Callback of progress.
 
     Raises:
         BackendUnavailable: The kernel backend is not available.
@@ -214,37 +221,45 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
     losing = [(variant, transport) for variant in LOSSES for transport in LOSS_TRANSPORTS]
     done, total = 0, len(jobs) + len(losing) + len(TRANSPORTS) + 1
     measured: dict[str, list[Measured]] = {scenario: [] for scenario in SCENARIOS}
-    for scenario, transport in jobs:
-        progress(done, total)
-        measured[scenario].append(_measured(scenario, _contender(transport, scenario)))
-        done += 1
-    pages = [_page(scenario, rows) for scenario, rows in measured.items()]
     lost: dict[str, list[Measured]] = {variant: [] for variant in LOSSES}
-    for variant, transport in losing:
+    with closing(KernelEpisodes(folder)) as kept:
+        for scenario, transport in jobs:
+            progress(done, total)
+            measured[scenario].append(_measured(scenario, _contender(transport, scenario), kept))
+            done += 1
+        for variant, transport in losing:
+            progress(done, total)
+            scenario, overrides = LOSSES[variant]
+            contender = _contender(transport, scenario)
+            lost[variant].append(_measured(scenario, contender, kept, overrides, LOSS_SEEDS))
+            done += 1
         progress(done, total)
-        scenario, overrides = LOSSES[variant]
-        contender = _contender(transport, scenario)
-        lost[variant].append(_measured(scenario, contender, overrides=overrides, seeds=LOSS_SEEDS))
-        done += 1
-    progress(done, total)
-    transfer = _transfer(measured[TRANSFER_SCENARIO], TRANSFER_TRAININGS)
+        transfer = _transfer(measured[TRANSFER_SCENARIO], TRANSFER_TRAININGS, kept)
+    pages = [_page(scenario, rows) for scenario, rows in measured.items()]
     judged = [_winners(measured | lost), _counts(measured, lost), _outside(measured | lost, set(lost))]
     return [*pages, _losses(lost), *judged, transfer]
 
 
-def quick(_n_workers: int, progress: Progress) -> list[Page]:
+def quick(folder: Path, _n_workers: int, progress: Progress) -> list[Page]:
     """Return the page for the policy only, in about a minute.
+
+    Args:
+        folder: Results folder; the kernel's episodes are kept in it.
+        _n_workers: Not used.
+        progress: Callback of progress.
 
     Raises:
         BackendUnavailable: The kernel backend is not available.
         MissingExtra: The extra ``emulator`` or ``train`` is not installed.
     """
     classics = []
-    for done, transport in enumerate(TRANSFER_AGAINST):
-        progress(done, len(TRANSFER_AGAINST) + 1)
-        classics.append(_measured(TRANSFER_SCENARIO, _contender(transport, TRANSFER_SCENARIO)))
-    progress(len(classics), len(classics) + 1)
-    return [_transfer(classics, TRANSFER_TRAININGS[:1])]
+    with closing(KernelEpisodes(folder)) as kept:
+        for done, transport in enumerate(TRANSFER_AGAINST):
+            progress(done, len(TRANSFER_AGAINST) + 1)
+            contender = _contender(transport, TRANSFER_SCENARIO)
+            classics.append(_measured(TRANSFER_SCENARIO, contender, kept))
+        progress(len(classics), len(classics) + 1)
+        return [_transfer(classics, TRANSFER_TRAININGS[:1], kept)]
 
 
 def _contender(transport: str, scenario: str) -> Contender:
@@ -254,13 +269,13 @@ def _contender(transport: str, scenario: str) -> Contender:
 def _measured(
     scenario: str,
     contender: Contender,
-    folder: Path | None = None,
+    kept: KernelEpisodes,
     overrides: Mapping[str, Any] | None = None,
     seeds: Sequence[int] = SEEDS,
 ) -> Measured:
     values: dict[str, dict[str, list[float]]] = {backend: {} for backend in BACKENDS}
     for backend in BACKENDS:
-        for metrics in _episodes(scenario, contender, backend, folder, overrides, seeds):
+        for metrics in _episodes(scenario, contender, kept if backend == KERNEL else None, overrides, seeds):
             for name, value in metrics.items():
                 values[backend].setdefault(name, []).append(value)
     return Measured(contender.name, values)
@@ -269,20 +284,36 @@ def _measured(
 def _episodes(
     scenario: str,
     contender: Contender,
-    backend: str,
-    folder: Path | None,
+    kept: KernelEpisodes | None,
     overrides: Mapping[str, Any] | None = None,
     seeds: Sequence[int] = SEEDS,
 ) -> Iterator[dict[str, float]]:
-    """Run the seeds one after another and yield the metrics of each."""
-    from sysgym.bench.run.episodes import make_contender, play
-    from sysgym.scenarios import load_scenario
+    """Run the seeds one after another and yield the metrics of each.
 
-    resolved = load_scenario(scenario, overrides=overrides).resolved()
-    env, agent = make_contender(resolved, "test", contender, folder, backend=backend)
+    Args:
+        scenario: Name of a scenario.
+        contender: The contender.
+        kept: The kernel's episodes, on which they run; None: they run on the simulator.
+        overrides: Changes of the scenario.
+        seeds: Episode seeds.
+    """
+    from sysgym.bench.run.episodes import make_contender, play
+    from sysgym.scenarios import CongestionScenario, load_scenario
+
+    loaded = load_scenario(scenario, overrides=overrides, expect=CongestionScenario)
+    found = {seed: kept.get(loaded, contender, seed) if kept else None for seed in seeds}
+    if all(found.values()):
+        yield from (metrics for metrics in found.values() if metrics)
+        return
+    backend = SIMULATOR if kept is None else KERNEL
+    env, agent = make_contender(loaded.resolved(), "test", contender, None, backend=backend)
     try:
-        for seed in seeds:
-            yield play(env, agent, seed).info["episode_metrics"]
+        for seed, metrics in found.items():
+            if metrics is None:
+                metrics = play(env, agent, seed).info["episode_metrics"]
+                if kept is not None:
+                    kept.add(loaded, contender, seed, metrics)
+            yield metrics
     finally:
         env.close()
 
@@ -307,8 +338,8 @@ def _losses(measured: dict[str, list[Measured]]) -> Page:
     ]
     text = (
         f"{INCAST} with other buffers and numbers of senders, and {DUMBBELL} with random loss on every link."
-        " Simulator / kernel (the simulator's difference from the kernel ± half its 95 % interval), means over"
-        f" {len(LOSS_SEEDS)} seeds."
+        " Simulator / kernel (the simulator's difference from the kernel ± half its 95 % interval), means"
+        f" over {len(LOSS_SEEDS)} seeds."
     )
     return Page("Where packets are lost", text, ("losses, law", *LOSS_METRICS), tuple(rows))
 
@@ -377,7 +408,7 @@ def _best(players: Sequence[Measured], backend: str, metric: str, direction: str
     return [name for name, mean in known.items() if abs(mean - best) <= EQUAL * abs(best)]
 
 
-def _transfer(classics: Sequence[Measured], trainings: Sequence[int]) -> Page:
+def _transfer(classics: Sequence[Measured], trainings: Sequence[int], kept: KernelEpisodes) -> Page:
     """Train on the simulator and evaluate on both backends, beside the classical laws."""
     from sysgym.agents.learned import train
 
@@ -388,7 +419,7 @@ def _transfer(classics: Sequence[Measured], trainings: Sequence[int]) -> Page:
                 "ppo", TRANSFER_SCENARIO, total_steps=TRANSFER_STEPS, out=folder, n_envs=8, seed=seed
             )
             contender = parse_contender("ppo", (), "congestion").with_checkpoint(final)
-            played = _measured(TRANSFER_SCENARIO, contender)
+            played = _measured(TRANSFER_SCENARIO, contender, kept)
         rows.append(replace(played, contender=f"{played.contender}, training {seed}"))
     cells = tuple((name, *(row.cell(name) for row in rows)) for name in TRANSFER_METRICS)
     text = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from sysgym.bench import surveys
@@ -37,9 +39,9 @@ def test_faster_encoding_wins_more_and_plain_half_precision_fewer() -> None:
     assert won["no compression has 16 bits a value"] < won["as assumed"]
 
 
-def test_the_benchmark_prints_it() -> None:
+def test_the_benchmark_prints_it(tmp_path: Path) -> None:
     reported: list[tuple[int, int]] = []
-    first, second = surveys.make("compression", 1, lambda done, of: reported.append((done, of)))
+    first, second = surveys.make("compression", tmp_path, 1, lambda done, of: reported.append((done, of)))
     assert reported[-1] == (len(ASSUMPTIONS), len(ASSUMPTIONS))
     assert [row[0] for row in first.rows] == [one.name for one in ASSUMPTIONS]
     n_setups = len(MODELS) * len(WORKERS) * len(BANDWIDTHS_BPS) * len(BATCHES)

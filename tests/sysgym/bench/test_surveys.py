@@ -36,9 +36,9 @@ def test_markdown() -> None:
     ]
 
 
-def test_an_unknown_survey_is_named() -> None:
+def test_an_unknown_survey_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match='did you mean "p2"'):
-        surveys.make("pp2", 1, lambda done, of: None)
+        surveys.make("pp2", tmp_path, 1, lambda done, of: None)
 
 
 @pytest.mark.parametrize("content", ["", "{}", '[{"title": "x"}]', "[1]", "[" * 100])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,11 +126,11 @@ def test_the_rows_are_listed() -> None:
     )  # fmt: skip
 
 
-def test_a_survey_is_made_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_survey_is_made_of_all_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(p2_survey, "AXES", {("p2-v100", 2): ((4, 4),)})
     monkeypatch.setattr(p2_survey, "RANKED_SIZES_BYTES", (1e9,))
     told: list[Any] = []
-    pages = p2_survey.survey(1, lambda done, of: told.append((done, of)))
+    pages = p2_survey.survey(tmp_path, 1, lambda done, of: told.append((done, of)))
     assert [page.title for page in pages] == ["P2's problem", "Ranking by the cost model", "Rows"]
     assert len(pages[-1].rows) == 2
     assert told[-1][0] == told[-1][1] == len(told)

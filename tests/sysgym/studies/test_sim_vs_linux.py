@@ -88,9 +88,7 @@ def test_pairs_within_and_outside_the_goals() -> None:
 @pytest.mark.parametrize("variant", sim_vs_linux.LOSSES)
 def test_the_variants_lose_packets_on_the_simulator(variant: str) -> None:
     scenario, overrides = sim_vs_linux.LOSSES[variant]
-    episodes = sim_vs_linux._episodes(
-        scenario, parse_contender("dctcp", (), "congestion"), "packets", None, overrides
-    )
+    episodes = sim_vs_linux._episodes(scenario, parse_contender("dctcp", (), "congestion"), None, overrides)
     assert next(iter(episodes))["drop_fraction"] > 0.001
 
 
@@ -112,9 +110,7 @@ def test_its_scenarios_and_metrics_exist() -> None:
 
 def test_the_simulators_half_is_played() -> None:
     measured = list(
-        sim_vs_linux._episodes(
-            "linux-fattree-incast", parse_contender("dctcp", (), "congestion"), "packets", None
-        )
+        sim_vs_linux._episodes("linux-fattree-incast", parse_contender("dctcp", (), "congestion"), None)
     )
     assert len(measured) == len(SEEDS)
     assert all(one["completed_flows"] > 0 for one in measured)

@@ -62,7 +62,7 @@ def _print_survey(name: str, folder: Path, n_workers: int) -> None:
     screen = console()
     with console(stderr=True).status(f"survey {name}") as status:
         pages = surveys.make(
-            name, n_workers, lambda done, of: status.update(f"survey {name}: {done} of {of}")
+            name, folder, n_workers, lambda done, of: status.update(f"survey {name}: {done} of {of}")
         )
     surveys.write(folder, pages)
     for page in pages:
