@@ -65,10 +65,9 @@ class PacketNetwork(CountedNetwork):
     ) -> None:
         check_size(scenario)
         self.scenario = scenario
-        self.transport = get_transport(transport) if isinstance(transport, str) else transport
+        self.transport = self._law_on_hosts(transport)
         self.flow_transports: dict[int, Transport] = {
-            flow_id: get_transport(own) if isinstance(own, str) else own
-            for flow_id, own in (flow_transports or {}).items()
+            flow_id: self._law_on_hosts(own) for flow_id, own in (flow_transports or {}).items()
         }
         check_requirements(scenario, self.transport, self.flow_transports.values())
         self.topology: Topology = build_topology(scenario.topology)
@@ -205,12 +204,17 @@ class PacketNetwork(CountedNetwork):
         """
         if self._recording is not None:
             raise SysgymError(f"{self.scenario.name}: a recording runs, so the network cannot change")
-        law = get_transport(transport) if isinstance(transport, str) else transport
+        law = None if transport is None else self._law_on_hosts(transport)
         after = changed(self.running, settings, law)
         self.scenario, self.topology, self._schedule = after.scenario, after.topology, after.schedule
         self._state, self._ideal_fct_s, self._laws = after.state, after.ideal_fct_s, after.laws
         self._loop = EXTENDED if after.extended else PLAIN
         self._let_compiled_code_in()
+
+    def _law_on_hosts(self, law: str | Transport) -> Transport:
+        """Return a law as the hosts of this network play it."""
+        known = get_transport(law) if isinstance(law, str) else law
+        return known.on_hosts(self.scenario.transport.loss_detection)
 
     def draw_schedule(self, seed: int) -> FlowSchedule:
         """Return the scenario's workload for a seed, as drawn by :meth:`reset`."""

@@ -118,6 +118,8 @@ class Transport:
         needs_classes: Least number of classes (``queue.classes``) that the network must have.
         needs_trimming: Whether the network must trim packets that find no room (``queue.trim``).
         on_grant: Runs when a receiver has granted more; ``event.granted_packets`` is how many.
+        linux: The form that Linux has, where it differs: played on hosts with ``transport.loss_detection =
+            "linux"``. None: the same.
         parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
             compilation.
     """
@@ -142,6 +144,7 @@ class Transport:
     on_grant: Callback = do_nothing
     needs_classes: int = 1
     needs_trimming: bool = False
+    linux: Transport | None = None
     parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -181,6 +184,10 @@ class Transport:
             )
         if self.on_grant is not do_nothing:
             raise SysgymError(f"transport {self.name!r}: there is an on_grant, but no receiver to grant")
+
+    def on_hosts(self, loss_detection: str) -> Transport:
+        """Return the form that hosts with this ``transport.loss_detection`` play."""
+        return self.linux if self.linux is not None and loss_detection == "linux" else self
 
     @property
     def reduces_by_prr(self) -> bool:
@@ -333,6 +340,13 @@ def restart_from_one(flow: Any, event: Any, factor: float) -> None:
     """Set the threshold as for a loss and the window to one packet, after a time-out (RFC 5681, 3.1)."""
     multiplicative_decrease(flow, event, factor)
     flow.cwnd = 1.0
+
+
+@njit(forceinline=True)
+def reduce_whole_packets(flow: Any, factor: float) -> None:
+    """Set threshold and window to a fraction of the window, in whole packets, at least 2, as Linux does."""
+    flow.ssthresh = max(float(int(int(flow.cwnd) * factor)), 2.0)
+    flow.cwnd = flow.ssthresh
 
 
 _REFERENCE_RATE_BPS = 10e9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from numba import njit
@@ -9,12 +10,14 @@ from numba import njit
 from sysgym.emulator.packets.transports.base import (
     Transport,
     multiplicative_decrease,
+    reduce_whole_packets,
     restart_from_one,
 )
 from sysgym.emulator.packets.transports.slow_start import hystart, slow_start
 
 C = 0.4  # packets/s^3, RFC 9438, 5.1
 BETA = 0.7  # multiplicative decrease, RFC 9438, 4.6
+BETA_LINUX = 717.0 / 1024.0  # the same in Linux, which makes 7 of 10 packets
 ALPHA = 3.0 * (1.0 - BETA) / (1.0 + BETA)  # Reno-friendly increase, RFC 9438, 4.3
 
 # Slots of flow.state. Times in seconds, windows in packets.
@@ -43,8 +46,16 @@ def begin_epoch(flow: Any, now_ns: int) -> None:
     state[K_S] = ((state[W_MAX] - flow.cwnd) / C) ** (1.0 / 3.0)
 
 
-def on_ack(flow: Any, event: Any) -> None:
-    """Grow as in slow start, then to the larger of the cubic and the Reno window (RFC 9438, 4.2 to 4.5)."""
+@njit(forceinline=True)
+def grow(flow: Any, event: Any, alpha_at_prior: float) -> None:
+    """Grow as in slow start, then to the larger of the cubic and the Reno window (RFC 9438, 4.2 to 4.5).
+
+    Args:
+        flow: The flow.
+        event: The ACK.
+        alpha_at_prior: Growth of the Reno window from the window before the last loss on, packets a round
+            trip.
+    """
     state = flow.state
     since_last_ack_ns = event.now_ns - state[LAST_ACK_NS]
     state[LAST_ACK_NS] = event.now_ns
@@ -61,7 +72,7 @@ def on_ack(flow: Any, event: Any) -> None:
     if state[EPOCH_START_NS] == 0.0:
         begin_epoch(flow, event.now_ns)
     elapsed_s = (event.now_ns - state[EPOCH_START_NS]) * 1e-9
-    alpha = ALPHA if state[W_EST] < state[CWND_PRIOR] else 1.0
+    alpha = ALPHA if state[W_EST] < state[CWND_PRIOR] else alpha_at_prior
     state[W_EST] += alpha * event.acked_packets / flow.cwnd
     if w_cubic(flow, elapsed_s) < state[W_EST]:
         flow.cwnd = max(flow.cwnd, state[W_EST])
@@ -69,6 +80,11 @@ def on_ack(flow: Any, event: Any) -> None:
         target = w_cubic(flow, elapsed_s + flow.srtt_ns * 1e-9)
         target = min(max(target, flow.cwnd), 1.5 * flow.cwnd)
         flow.cwnd += event.acked_packets * (target - flow.cwnd) / flow.cwnd
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Grow; the Reno window grows by one packet once it is where the last loss was (RFC 9438, 4.3)."""
+    grow(flow, event, 1.0)
 
 
 @njit(forceinline=True)
@@ -93,6 +109,25 @@ def on_timeout(flow: Any, event: Any) -> None:
     restart_from_one(flow, event, BETA)
 
 
+def on_ack_linux(flow: Any, event: Any) -> None:
+    """Grow; the Reno window goes on as slowly as it began."""
+    grow(flow, event, ALPHA)
+
+
+def on_loss_linux(flow: Any, event: Any) -> None:
+    """Reduce the window to 70 %, in whole packets."""
+    remember_congestion(flow)
+    reduce_whole_packets(flow, BETA_LINUX)
+
+
+def on_timeout_linux(flow: Any, event: Any) -> None:
+    """Start again from one packet; the threshold is a number of whole packets."""
+    remember_congestion(flow)
+    flow.state[W_MAX] = 0.0
+    reduce_whole_packets(flow, BETA_LINUX)
+    flow.cwnd = 1.0
+
+
 def on_restart(flow: Any, event: Any) -> None:
     """Leave the idle time out of the curve, as time in which the data limited the flow (RFC 9438, 5.8)."""
     state = flow.state
@@ -111,4 +146,7 @@ CUBIC = Transport(
     on_loss=on_loss,
     on_timeout=on_timeout,
     on_restart=on_restart,
+)
+CUBIC = replace(
+    CUBIC, linux=replace(CUBIC, on_ack=on_ack_linux, on_loss=on_loss_linux, on_timeout=on_timeout_linux)
 )

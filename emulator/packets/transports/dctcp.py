@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+from numba import njit
 
 from sysgym.emulator.packets.transports.base import (
     Transport,
     multiplicative_decrease,
+    reduce_whole_packets,
     reno_increase,
     restart_from_one,
 )
@@ -26,11 +30,9 @@ def on_start(flow: Any, event: Any) -> None:
     flow.state[ALPHA] = 1.0
 
 
-def on_ack(flow: Any, event: Any) -> None:
-    """Update the marked fraction once per window, and reduce the window at most once per window.
-
-    Otherwise grow as Reno (RFC 8257, 3.3).
-    """
+@njit(forceinline=True)
+def estimate_marked_fraction(flow: Any, event: Any) -> None:
+    """Update alpha once per window (RFC 8257, 3.3, steps 1 to 7)."""
     state = flow.state
     state[ACKED] += event.acked_packets
     if event.marked:
@@ -41,12 +43,25 @@ def on_ack(flow: Any, event: Any) -> None:
         state[ACKED] = 0.0
         state[MARKED] = 0.0
         state[WINDOW_END] = flow.nxt
-    if not event.marked:
-        reno_increase(flow, event)
-    elif flow.una > state[REDUCED_UP_TO] and not flow.in_recovery:
-        flow.cwnd = max(flow.cwnd * (1.0 - 0.5 * state[ALPHA]), 2.0)
+
+
+@njit(forceinline=True)
+def must_reduce(flow: Any, event: Any) -> bool:
+    """Return whether a mark calls for a reduction: once per window, and not during a recovery."""
+    if not event.marked or flow.in_recovery or flow.una <= flow.state[REDUCED_UP_TO]:
+        return False
+    flow.state[REDUCED_UP_TO] = flow.nxt
+    return True
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Reduce the window by half the marked fraction, or grow as Reno (RFC 8257, 3.3)."""
+    estimate_marked_fraction(flow, event)
+    if must_reduce(flow, event):
+        flow.cwnd = max(flow.cwnd * (1.0 - 0.5 * flow.state[ALPHA]), 2.0)
         flow.ssthresh = flow.cwnd
-        state[REDUCED_UP_TO] = flow.nxt
+    elif not event.marked:
+        reno_increase(flow, event)
 
 
 def on_loss(flow: Any, event: Any) -> None:
@@ -59,6 +74,28 @@ def on_timeout(flow: Any, event: Any) -> None:
     restart_from_one(flow, event, 0.5)
 
 
+def on_ack_linux(flow: Any, event: Any) -> None:
+    """Reduce the window by half the marked fraction, rounded down to whole packets, or grow as Reno."""
+    estimate_marked_fraction(flow, event)
+    if must_reduce(flow, event):
+        packets = int(flow.cwnd)
+        flow.cwnd = max(float(packets - int(0.5 * flow.state[ALPHA] * packets)), 2.0)
+        flow.ssthresh = flow.cwnd
+    elif not event.marked:
+        reno_increase(flow, event)
+
+
+def on_loss_linux(flow: Any, event: Any) -> None:
+    """Halve the window, in whole packets."""
+    reduce_whole_packets(flow, 0.5)
+
+
+def on_timeout_linux(flow: Any, event: Any) -> None:
+    """Start again from one packet; the threshold is a number of whole packets."""
+    reduce_whole_packets(flow, 0.5)
+    flow.cwnd = 1.0
+
+
 DCTCP = Transport(
     name="dctcp",
     summary="Data Center TCP: reduction in proportion to the fraction of ECN marks",
@@ -68,4 +105,8 @@ DCTCP = Transport(
     on_loss=on_loss,
     on_timeout=on_timeout,
     ecn_capable=True,
+)
+DCTCP = replace(
+    DCTCP,
+    linux=replace(DCTCP, on_ack=on_ack_linux, on_loss=on_loss_linux, on_timeout=on_timeout_linux),
 )

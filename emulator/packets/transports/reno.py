@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sysgym.emulator.packets.transports.base import (
     Transport,
     multiplicative_decrease,
+    reduce_whole_packets,
     reno_increase,
     restart_from_one,
 )
@@ -27,6 +29,17 @@ def on_timeout(flow: Any, event: Any) -> None:
     restart_from_one(flow, event, 0.5)
 
 
+def on_loss_linux(flow: Any, event: Any) -> None:
+    """Halve the window, in whole packets."""
+    reduce_whole_packets(flow, 0.5)
+
+
+def on_timeout_linux(flow: Any, event: Any) -> None:
+    """Start again from one packet; the threshold is a number of whole packets."""
+    reduce_whole_packets(flow, 0.5)
+    flow.cwnd = 1.0
+
+
 RENO = Transport(
     name="reno",
     summary="TCP Reno with NewReno recovery: loss is the only signal",
@@ -36,3 +49,4 @@ RENO = Transport(
     on_timeout=on_timeout,
     recovery="new_reno",
 )
+RENO = replace(RENO, linux=replace(RENO, on_loss=on_loss_linux, on_timeout=on_timeout_linux))

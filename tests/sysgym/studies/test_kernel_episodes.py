@@ -25,7 +25,7 @@ def test_episodes_are_read_again(tmp_path: Path) -> None:
         assert kept.get(SCENARIO, DCTCP, 20_001) is None
         assert kept.get(SCENARIO, parse_contender("reno", (), "congestion"), 20_000) is None
         other = load_scenario(
-            "linux-fattree-incast", overrides={"queue.buffer_bytes": 9_000}, expect=CongestionScenario
+            "linux-fattree-incast", overrides={"queue.buffer_bytes": 90_000}, expect=CongestionScenario
         )
         assert kept.get(other, DCTCP, 20_000) is None
 
