@@ -216,3 +216,50 @@ class TestRegistry:
             assert transport.name == name
             assert transport.summary
             assert transport.reference
+
+
+class TestOnHostsAsLinux:
+    """Forms of laws that play where ``transport.loss_detection`` is ``"linux"``."""
+
+    @pytest.mark.parametrize("law", ["reno", "dctcp", "cubic"])
+    def test_other_hosts_play_the_form_of_the_rfc(self, law: str) -> None:
+        transport = get_transport(law)
+        assert transport.on_hosts("rack") is transport
+        assert transport.on_hosts("dupack") is transport
+        assert transport.on_hosts("linux") is transport.linux
+        assert transport.linux is not None
+        assert transport.linux.name == law
+
+    def test_a_law_without_such_a_form_is_the_same_everywhere(self) -> None:
+        assert get_transport("swift").on_hosts("linux") is get_transport("swift")
+
+    @pytest.mark.parametrize(
+        ("law", "window", "after"),
+        [("reno", 5.9, 2), ("reno", 9.0, 4), ("dctcp", 7.5, 3), ("cubic", 6.9, 4), ("cubic", 10.0, 7)],
+    )
+    def test_losses_leave_whole_packets_of_the_window(self, law: str, window: float, after: int) -> None:
+        driver = Driver(get_transport(law).on_hosts("linux"), cwnd=window)
+        driver.lose()
+        assert (driver.flow.cwnd, driver.flow.ssthresh) == (after, after)
+        driver.flow.cwnd = window
+        driver.time_out()
+        assert (driver.flow.cwnd, driver.flow.ssthresh) == (1, after)
+
+    def test_a_mark_takes_whole_packets_from_dctcp(self) -> None:
+        driver = Driver(get_transport("dctcp").on_hosts("linux"), cwnd=5, ssthresh=5)
+        driver.ack(marked=True)
+        assert driver.flow.cwnd == 3, "5 - 5 / 2"
+        for _ in range(40):
+            driver.round_trip(marked_fraction=1.0)
+        assert driver.flow.cwnd == 2
+
+    def test_cubic_goes_on_slowly_beyond_the_window_of_the_last_loss(self) -> None:
+        grown = []
+        for loss_detection in ("rack", "linux"):
+            driver = Driver(get_transport("cubic").on_hosts(loss_detection), cwnd=20, ssthresh=20)
+            driver.lose()
+            for _ in range(60):  # round trips of 0.1 ms: the Reno window is the larger one
+                driver.round_trip()
+            grown.append(driver.flow.cwnd)
+        assert grown[0] > grown[1] + 5
+        assert grown[1] == pytest.approx(14 + 60 * ALPHA, rel=0.05)
