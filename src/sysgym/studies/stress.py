@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from sysgym.bench.contenders import Contender, PluginFile
-from sysgym.bench.results.lines import LineFile
-from sysgym.bench.results.row_format import Name, Strict, Text, checked
-from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES
+from sysgym.bench.results.row_format import Name
 from sysgym.bench.results.versions import must_match, versions
-from sysgym.bench.run.episodes import compile_for_workers, make_contender, play
-from sysgym.bench.run.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
+from sysgym.bench.run.episodes import make_contender, play
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
 from sysgym.bench.tables import Table, interval_text
 from sysgym.envs.wrappers import DelayedAction, NoisyObservation
@@ -31,8 +27,8 @@ from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario, scenario_from_resolved
 from sysgym.scenarios.families import evaluation_of, get_family
 from sysgym.scenarios.family import load_entry
-from sysgym.scenarios.files import make_folder, parse_json, read_limited
 from sysgym.scenarios.units import unit_of
+from sysgym.studies.kept_rows import KeptRow, run_kept
 
 FORMAT = 1
 ROWS = "stress.jsonl"
@@ -222,59 +218,16 @@ def run_stress(
     Raises:
         SysgymError: An episode failed; the rows of the others are kept.
     """
-    make_folder(folder)
-    path = folder / ROWS
-    jobs = stress.jobs()
-    keys = [job.key for job in jobs]
-    before, whole = _read(path)
-    rows = {row["key"]: row for row in before}
-    tell = tell or (lambda done, of: None)
-    waiting = [job for job, key in zip(jobs, keys, strict=True) if key not in rows]
-    tell(len(jobs) - len(waiting), len(jobs))
     if any(condition.kernel for condition in stress.conditions):
         n_workers = 1
-    failures: list[Failed] = []
-    queue = iter(waiting)
-    n_workers = min(n_workers, max(len(waiting), 1))
-    compile_for_workers(job.scenario["family"] for job in waiting)
-    with closing(LineFile(path, whole)) as lines:
-        for event in run_jobs(lambda: next(queue, None), n_workers, plugins, lambda job: EPISODE_LIMIT_S):
-            if isinstance(event, Failed):
-                failures.append(event)
-            elif isinstance(event, Done):
-                row = {"key": event.job.key, **event.result}  # type: ignore[attr-defined]
-                lines.append(json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n")
-                rows[row["key"]] = row
-                tell(sum(key in rows for key in keys), len(jobs))
-    if failures:
-        first = failures[0]
-        others = f" (and {len(failures) - 1} others)" if len(failures) > 1 else ""
-        raise SysgymError(f"an episode failed{others}: {first.job.label}: {first.reason}")
-    return [rows[key] for key in keys]
+    return run_kept(stress.jobs(), folder / ROWS, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
 
 
-class _RowFields(Strict):
+class _RowFields(KeptRow):
     """Line of the file of rows."""
 
-    model_config = ConfigDict(extra="ignore")
-
-    key: Text
     total_reward: float = Field(alias="return")
     metrics: dict[Name, float]
-
-
-def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file and the length of its complete lines; a kill can cut the last one."""
-    content = read_limited(path, LARGEST_RESULTS_BYTES) if path.is_file() else b""
-    whole = content.rfind(b"\n") + 1
-    rows = []
-    for number, line in enumerate(content[:whole].splitlines(), start=1):
-        try:
-            rows.append(parse_json(line))
-            checked(_RowFields, rows[-1])
-        except ValueError as error:
-            raise SysgymError(f"{path}, line {number}: {error}; delete the line or the file") from error
-    return rows, whole
 
 
 def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:

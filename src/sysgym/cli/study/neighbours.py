@@ -1,0 +1,98 @@
+"""``sysgym study neighbours``: how the flows of two laws share a network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sysgym.cli import completion
+from sysgym.cli.options import TrustOption
+from sysgym.cli.terminal import bars, console, print_table
+
+
+def neighbours(
+    law: Annotated[
+        list[str],
+        typer.Option(
+            "--contender",
+            "-c",
+            metavar="[NAME=]WHO[@CHECKPOINT]",
+            help="Law of single flows: dctcp, swift, neural, one of a plugin ...; at least two.",
+            autocompletion=completion.contenders,
+        ),
+    ],
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="Name or file of a scenario with long-lived flows.", autocompletion=completion.scenarios
+        ),
+    ] = "dumbbell-10g",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace a scenario key; repeatable."),
+    ] = None,
+    duration: Annotated[
+        float, typer.Option("--duration", metavar="SECONDS", help="Simulated time of an episode.")
+    ] = 1.0,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, metavar="N", help="Number of episodes for each pair.")
+    ] = 6,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FOLDER", help="Results folder (default: results/neighbours-SCENARIO)."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
+    ] = 0,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option("--plugin", metavar="FILE", help="Python file, as in sysgym run; repeatable."),
+    ] = None,
+    trust: TrustOption = False,
+) -> None:
+    """Play every pair of laws on alternate flows of a network. The same command resumes it."""
+    from sysgym.bench.contenders import load_plugin, parse_contender
+    from sysgym.cli.commands.bench import cpus
+    from sysgym.scenarios import CongestionScenario, load_scenario, parse_overrides
+    from sysgym.scenarios.files import write_atomically
+    from sysgym.studies import neighbours as study
+    from sysgym.studies.neighbours_picture import draw
+
+    plugins = [load_plugin(path) for path in plugin or []]
+    loaded = load_scenario(scenario, overrides=parse_overrides(set_ or []), expect=CongestionScenario)
+    who = (
+        parse_contender(text, plugins, loaded.family, loaded.env_id).with_shipped(loaded.name) for text in law
+    )
+    played = study.Neighbours(loaded, [replace(one, trusted=trust) for one in who], duration, seeds)
+    folder = out if out is not None else Path("results") / f"neighbours-{loaded.name}"
+    screen = console()
+    try:
+        with bars() as progress:
+            bar = progress.add_task("episodes", total=None)
+            rows = study.run_neighbours(
+                played,
+                folder,
+                n_workers=jobs or cpus(),
+                plugins=[one.file for one in plugins],
+                tell=lambda done, of: progress.update(bar, completed=done, total=of),
+            )
+    except KeyboardInterrupt:
+        screen.print(f"stopped; finished episodes are in {folder}; run the same command again to continue")
+        raise typer.Exit(130) from None
+    laws = [one.name for one in played.laws]
+    found = list(study.tables(laws, rows))
+    sentences = study.verdicts(laws, rows)
+    picture = draw(laws, study.shares(laws, rows))
+    write_atomically(folder / "neighbours.md", study.markdown(played, found, sentences).encode())
+    write_atomically(folder / "neighbours.png", picture.png)
+    for one in study.tables(laws, rows, intervals=False):
+        print_table(screen, one)
+    for sentence in sentences:
+        screen.print(sentence, markup=False)
+    for name in ("neighbours.md", "neighbours.png", study.ROWS):
+        screen.print(folder / name, markup=False, soft_wrap=True)

@@ -1,0 +1,379 @@
+"""Study of neighbours: how the flows of two congestion control laws share a network.
+
+Half of a scenario's long-lived flows play one law and half the other. A law that starves others cannot be
+deployed beside them, one that starves itself gains nothing by its short queues; neither shows where all flows
+play the same law, as in the suites.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sysgym.agents.protocol import environment_arguments
+from sysgym.agents.registry import make_agent
+from sysgym.bench.contenders import Contender, PluginFile
+from sysgym.bench.results.versions import must_match, versions
+from sysgym.bench.statistics import FloatArray, Interval, estimate, mean
+from sysgym.bench.tables import Table, interval_text
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.requirements import check_requirements
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.datacenter.rewards import jain_index
+from sysgym.errors import SysgymError
+from sysgym.scenarios import CongestionScenario, scenario_from_resolved
+from sysgym.studies.kept_rows import KeptRow, run_kept
+
+ROWS = "neighbours.jsonl"
+WINDOWS = 100
+"""Parts of an episode for which goodput is read."""
+
+CONVERGED = 0.95
+"""Jain's index of the goodputs of a window from which flows count as converged."""
+
+FAIR_SHARES = 0.5, 1.5
+"""Goodput of a law's flows over the mean of all flows, between which each of two laws has at least half of
+its fair share."""
+
+
+class _RowFields(KeptRow):
+    """Line of the file of rows."""
+
+    share: float
+    jain_index: float
+    converged_s: float | None
+    queue_mean_bytes: float
+    goodput_bps: float
+
+
+@dataclass(frozen=True)
+class NeighboursJob:
+    """Job of one episode.
+
+    Attributes:
+        scenario: Resolved scenario.
+        scenario_sha256: Digest of the scenario.
+        laws: The two laws; twice the same for a law among its own flows.
+        duration_s: Simulated time.
+        seed: Seed of the flows' starts. The first law has the flows with even numbers if it is even.
+    """
+
+    scenario: Mapping[str, Any]
+    scenario_sha256: str
+    laws: tuple[Contender, Contender]
+    duration_s: float
+    seed: int
+
+    @property
+    def label(self) -> str:
+        """Name of the episode in messages."""
+        return f"{self.laws[0].name} beside {self.laws[1].name}, seed {self.seed}"
+
+    @property
+    def key(self) -> str:
+        """Key by which a row is recognised as one of this episode."""
+        laws = [law.identity for law in self.laws]
+        parts = (self.scenario_sha256, laws, self.duration_s, self.seed)
+        return json.dumps([*parts, *must_match(versions())], sort_keys=True)
+
+    def run(self, report: Callable[[Any], None]) -> dict[str, Any]:
+        """Run the episode and return its row."""
+        scenario = scenario_from_resolved(self.scenario, expect=CongestionScenario)
+        first, second = (transport_of(law) for law in self.laws)
+        measured = measure(scenario, first, second, self.duration_s, self.seed)
+        return {
+            "laws": [law.name for law in self.laws],
+            "seed": self.seed,
+            **measured._asdict(),
+            "versions": versions(),
+        }
+
+
+class Measured(NamedTuple):
+    """What an episode shows.
+
+    Attributes:
+        share: Mean goodput of the first law's flows over that of all flows, in the second half; 1 is fair.
+        jain_index: Jain's index of all flows' goodputs, in the second half.
+        converged_s: Time from the last flow's start until Jain's index of a hundredth of the episode stays
+            at 0.95 or more; None: it does not.
+        queue_mean_bytes: Mean queue of the port where it is largest, in the second half.
+        goodput_bps: Goodput of all flows together, in the second half.
+    """
+
+    share: float
+    jain_index: float
+    converged_s: float | None
+    queue_mean_bytes: float
+    goodput_bps: float
+
+
+def transport_of(law: Contender) -> Transport:
+    """Return the transport of a contender that sets no rates: a classic, a user's own, or a learned law.
+
+    Raises:
+        SysgymError: It is a controller of a whole network.
+    """
+    agent = make_agent(
+        law.agent, checkpoint=law.checkpoint_path(None), family="congestion", trust=law.trusted
+    )
+    own = environment_arguments(agent).get("transport", law.transport)
+    found = get_transport(own) if isinstance(own, str) else own
+    if found.rate_driven:
+        raise SysgymError(f"{law.name}: not a law of single flows, so it cannot have neighbours")
+    return found
+
+
+def measure(
+    scenario: CongestionScenario, first: Transport, second: Transport, duration_s: float, seed: int
+) -> Measured:
+    """Simulate both laws on alternate flows and return what the episode shows.
+
+    Args:
+        scenario: Scenario with long-lived flows.
+        first: Law of half of the flows.
+        second: Law of the other half.
+        duration_s: Simulated time.
+        seed: Seed of the flows' starts; odd: the halves are exchanged.
+    """
+    n_flows = _flow_count(scenario)
+    is_first = (np.arange(n_flows) + seed) % 2 == 0
+    common, other = common_first(scenario, first, second)
+    flows = np.flatnonzero(is_first if other is first else ~is_first)
+    own = {} if first.name == second.name else {int(flow): other for flow in flows}
+    network = PacketNetwork(scenario, transport=common, flow_transports=own)
+    network.reset(seed)
+    delivered_bytes = np.zeros((WINDOWS + 1, n_flows))
+    queue_byte_s = np.zeros((WINDOWS + 1, network.n_links))
+    for window in range(1, WINDOWS + 1):
+        network.advance(duration_s * window / WINDOWS - network.now_s)
+        delivered_bytes[window] = network.flows().delivered_bytes
+        queue_byte_s[window] = network.ports().queue_byte_s
+    goodput = np.diff(delivered_bytes, axis=0) * 8.0 * WINDOWS / duration_s
+    half = WINDOWS // 2
+    settled = goodput[half:].mean(axis=0)
+    return Measured(
+        share=float(settled[is_first].mean() / settled.mean()),
+        jain_index=jain_index(settled),
+        converged_s=_converged_s(goodput, duration_s, float(network.flows().start_s.max())),
+        queue_mean_bytes=float((queue_byte_s[-1] - queue_byte_s[half]).max()) * 2.0 / duration_s,
+        goodput_bps=float(settled.sum()),
+    )
+
+
+def common_first(
+    scenario: CongestionScenario, first: Transport, second: Transport
+) -> tuple[Transport, Transport]:
+    """Return two laws in the order in which they share a network: that of all flows, then that of some.
+
+    A network has the timers, the telemetry and the notifications of its common law only.
+
+    Raises:
+        SysgymError: Each of the two needs something that the other lacks.
+    """
+    try:
+        check_requirements(scenario, first, [second])
+    except SysgymError:
+        check_requirements(scenario, second, [first])
+        return second, first
+    return first, second
+
+
+def _flow_count(scenario: CongestionScenario) -> int:
+    return len(PacketNetwork(scenario).schedule.size_bytes)
+
+
+def _converged_s(goodput: FloatArray, duration_s: float, started_s: float) -> float | None:
+    fair = np.array([jain_index(window) >= CONVERGED for window in goodput])
+    unfair = np.flatnonzero(~fair)
+    begin = int(unfair[-1]) + 1 if len(unfair) else 0
+    return max(duration_s * begin / len(fair) - started_s, 0.0) if begin < len(fair) else None
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Settings of the study.
+
+    Attributes:
+        scenario: Scenario with an even number of long-lived flows.
+        laws: Laws of which every pair is played.
+        duration_s: Simulated time of an episode.
+        n_seeds: Number of episodes for each pair, from seed 0 on.
+    """
+
+    scenario: CongestionScenario
+    laws: Sequence[Contender]
+    duration_s: float
+    n_seeds: int
+
+    def __post_init__(self) -> None:
+        """Raise SysgymError unless all episodes can be run."""
+        if self.scenario.workload.kind != "long_lived":
+            raise SysgymError(
+                f"{self.scenario.name}: its workload is {self.scenario.workload.kind!r}; neighbours need"
+                ' long-lived flows, as in dumbbell-10g (workload.kind = "long_lived")'
+            )
+        n_flows = _flow_count(self.scenario)
+        if n_flows % 2:
+            raise SysgymError(
+                f"{self.scenario.name}: it has {n_flows} flows; the study needs an even number"
+                " (--set workload.flows_per_pair=2)"
+            )
+        if not 0.0 < self.duration_s < math.inf:
+            raise SysgymError(f"--duration: got {self.duration_s:g}, expected a positive number of seconds")
+        self.pairs()
+
+    def pairs(self) -> list[tuple[Contender, Contender]]:
+        """Return the pairs that can share a network, every law beside itself among them.
+
+        Raises:
+            SysgymError: A contender is not a law of single flows.
+        """
+        transports = {law: transport_of(law) for law in self.laws}
+
+        def can_meet(first: Contender, second: Contender) -> bool:
+            try:
+                common_first(self.scenario, transports[first], transports[second])
+            except SysgymError:
+                return False
+            return True
+
+        pairs = itertools.combinations_with_replacement(self.laws, 2)
+        return [pair for pair in pairs if pair[0] is pair[1] or can_meet(*pair)]
+
+    def jobs(self) -> list[NeighboursJob]:
+        """Return the episodes, seed by seed."""
+        resolved, digest, pairs = self.scenario.resolved(), self.scenario.sha256(), self.pairs()
+        return [
+            NeighboursJob(resolved, digest, pair, self.duration_s, seed)
+            for seed in range(self.n_seeds)
+            for pair in pairs
+        ]
+
+
+def run_neighbours(
+    neighbours: Neighbours,
+    folder: Path,
+    *,
+    n_workers: int,
+    plugins: Sequence[PluginFile] = (),
+    tell: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Run all episodes that are not in the folder yet.
+
+    Args:
+        neighbours: Settings of the study.
+        folder: Folder of the rows.
+        n_workers: Number of processes.
+        plugins: The user's files.
+        tell: Callback with the number of finished episodes and of all episodes.
+
+    Returns:
+        The rows, in the order of :meth:`Neighbours.jobs`.
+
+    Raises:
+        SysgymError: An episode failed; the rows of the others are kept.
+    """
+    path = folder / ROWS
+    return run_kept(neighbours.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
+
+
+def shares(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Interval]:
+    """Return the share of every law beside every other one, with its interval over seeds.
+
+    Args:
+        laws: Names of the laws.
+        rows: Rows from :func:`run_neighbours`.
+
+    Returns:
+        Interval by (law, neighbour): goodput of the law's flows over the mean of all flows. 1 is fair; the
+        two shares of a pair sum to 2. Pairs that cannot share a network are left out.
+    """
+    found = {}
+    for first, second in itertools.combinations(laws, 2):
+        own = np.array([row["share"] for row in rows if row["laws"] == [first, second]])
+        if not len(own):
+            continue
+        found[first, second] = estimate(own[None], statistic=mean)
+        found[second, first] = estimate(2.0 - own[None], statistic=mean)
+    return found
+
+
+def tables(
+    laws: Sequence[str], rows: Sequence[Mapping[str, Any]], *, intervals: bool = True
+) -> Iterator[Table]:
+    """Return the table of shares, and that of every law among its own flows.
+
+    Args:
+        laws: Names of the laws.
+        rows: Rows from :func:`run_neighbours`.
+        intervals: Whether shares have their intervals, which makes the table wide.
+    """
+    found = shares(laws, rows)
+    title = "Share of the law (row) beside its neighbour (column); 1 is fair, 2 is everything"
+    cells = tuple((law, *(_share(found.get((law, other)), intervals) for other in laws)) for law in laws)
+    yield Table(title, ("law", *(f">{law}" for law in laws)), cells)
+    alone = []
+    for law in laws:
+        own = [row for row in rows if row["laws"] == [law, law]]
+        times_s = [row["converged_s"] for row in own if row["converged_s"] is not None]
+        alone.append(
+            (
+                law,
+                _interval(own, "jain_index", 1.0, 3),
+                f"{1e3 * float(np.median(times_s)):.3g}" if len(times_s) == len(own) else "",
+                f"{len(times_s)} of {len(own)}",
+                _interval(own, "goodput_bps", 1e-9, 3),
+                _interval(own, "queue_mean_bytes", 1e-3, 3),
+            )
+        )
+    columns = (
+        "law", ">Jain's index", ">converged after, ms", ">converged", ">goodput, Gb/s", ">mean queue, kB",
+    )  # fmt: skip
+    yield Table("Every law among its own flows", columns, tuple(alone))
+
+
+def _share(share: Interval | None, interval: bool) -> str:
+    if share is None:
+        return ""
+    return f"{share.value:.2f}" + (f" [{share.low:.2f}, {share.high:.2f}]" if interval else "")
+
+
+def _interval(rows: Sequence[Mapping[str, Any]], name: str, scale: float, digits: int) -> str:
+    values = np.array([row[name] * scale for row in rows])
+    return interval_text(estimate(values[None], statistic=mean), digits)
+
+
+def verdicts(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each law: its share and the neighbours with which it does not get along."""
+    found = shares(laws, rows)
+    low, high = FAIR_SHARES
+    sentences = []
+    for law in laws:
+        starves = [other for other in laws if (law, other) in found and found[law, other].value > high]
+        starved = [other for other in laws if (law, other) in found and found[law, other].value < low]
+        words = [f"leaves less than half of a fair share to {', '.join(starves)}"] if starves else []
+        words += [f"gets less than half of one beside {', '.join(starved)}"] if starved else []
+        sentences.append(f"{law} {' and '.join(words) or 'shares with all of them'}.")
+    return sentences
+
+
+def markdown(neighbours: Neighbours, found: Sequence[Table], sentences: Sequence[str]) -> str:
+    """Return the report as Markdown."""
+    parts = [
+        f"# {neighbours.scenario.title}: laws beside each other",
+        f"Scenario `{neighbours.scenario.name}`, {neighbours.duration_s:g} s, {neighbours.n_seeds} episodes"
+        " each. In every episode half of the flows play one law and half the other; goodput counts in the"
+        f" second half. Converged: Jain's index of a {WINDOWS}th of the episode stays at {CONVERGED:g} or"
+        " more. Intervals: 95 %, bootstrap over episodes.",
+        "\n".join(f"- {sentence}" for sentence in sentences),
+        *(one.markdown() for one in found),
+    ]
+    return "\n\n".join(parts) + "\n"

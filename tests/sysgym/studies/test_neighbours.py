@@ -1,0 +1,108 @@
+"""The study of neighbours: what it measures, which pairs it plays, and what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sysgym.bench.contenders import parse_contender
+from sysgym.emulator.packets.transports import get_transport
+from sysgym.errors import SysgymError
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.studies import neighbours as study
+from sysgym.studies.neighbours import Neighbours, common_first, measure, run_neighbours
+from sysgym.studies.neighbours_picture import draw
+
+DUMBBELL = load_scenario("dumbbell-10g", expect=CongestionScenario)
+DURATION_S = 0.05
+
+
+def laws(*names: str) -> list[Any]:
+    return [parse_contender(name, (), "congestion") for name in names]
+
+
+def measured(first: str, second: str, seed: int = 0) -> study.Measured:
+    return measure(DUMBBELL, get_transport(first), get_transport(second), DURATION_S, seed)
+
+
+def test_flows_of_one_law_share() -> None:
+    found = measured("dctcp", "dctcp")
+    assert found.share == pytest.approx(1.0, abs=0.1)
+    assert found.jain_index > 0.98
+    assert found.goodput_bps == pytest.approx(9.73e9, rel=0.01)
+    assert found.converged_s is not None
+    assert 80e3 < found.queue_mean_bytes < 110e3, "about the ECN threshold of 97,500 bytes"
+
+
+def test_a_law_that_fills_the_buffer_takes_the_link_from_one_that_heeds_marks() -> None:
+    for seed in (0, 1):  # the halves are exchanged
+        assert measured("cubic", "dctcp", seed).share > 1.8
+        other_way = measured("dctcp", "cubic", seed)
+        assert other_way.share < 0.2
+        assert other_way.converged_s is None
+
+
+def test_the_shares_of_both_orders_sum_to_two() -> None:
+    """The first law of an odd seed has the flows of the second law of an even one."""
+    one, other = measured("dctcp", "swift", 2), measured("swift", "dctcp", 3)
+    assert one.share > 1.5
+    assert other.share < 0.5
+
+
+def test_the_law_with_needs_is_that_of_all_flows() -> None:
+    reno, dcqcn, hpcc = (get_transport(name) for name in ("reno", "dcqcn", "hpcc"))
+    assert common_first(DUMBBELL, reno, dcqcn) == (dcqcn, reno)
+    assert common_first(DUMBBELL, dcqcn, reno) == (dcqcn, reno)
+    assert measured("reno", "dcqcn").share > 1.0
+    with pytest.raises(SysgymError, match="common transport"):
+        common_first(DUMBBELL, dcqcn, hpcc)
+    played = Neighbours(DUMBBELL, laws("reno", "dcqcn", "hpcc"), DURATION_S, 1).pairs()
+    assert [tuple(law.name for law in pair) for pair in played] == [
+        ("reno", "reno"), ("reno", "dcqcn"), ("reno", "hpcc"), ("dcqcn", "dcqcn"), ("hpcc", "hpcc"),
+    ]  # fmt: skip
+
+
+def test_convergence_is_where_the_last_unfair_window_ends() -> None:
+    fair, unfair = [1.0, 1.0], [1.0, 0.1]
+    goodput = np.array([unfair, fair, unfair, fair, fair])
+    assert study._converged_s(goodput, 10.0, 1.0) == pytest.approx(5.0)
+    assert study._converged_s(goodput[:3], 6.0, 1.0) is None
+    assert study._converged_s(goodput[3:], 4.0, 1.0) == 0.0
+
+
+def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
+    settings = Neighbours(DUMBBELL, laws("cubic", "dctcp"), 0.02, 2)
+    told: list[tuple[int, int]] = []
+    rows = run_neighbours(settings, tmp_path, n_workers=1)
+    again = run_neighbours(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    assert again == rows
+    assert told == [(6, 6)]
+    names = ["cubic", "dctcp"]
+    found = study.shares(names, rows)
+    assert found["cubic", "dctcp"].value + found["dctcp", "cubic"].value == pytest.approx(2.0)
+    shared, alone = study.tables(names, rows)
+    assert shared.rows[0][1] == ""
+    assert shared.rows[0][2].startswith("1.")
+    assert [row[0] for row in alone.rows] == names
+    assert study.verdicts(names, rows) == [
+        "cubic leaves less than half of a fair share to dctcp.",
+        "dctcp gets less than half of one beside cubic.",
+    ]
+    text = study.markdown(settings, [shared, alone], study.verdicts(names, rows))
+    assert "laws beside each other" in text
+    assert draw(names, found).png.startswith(b"\x89PNG")
+
+
+def test_settings_that_cannot_be_played_are_refused() -> None:
+    with pytest.raises(SysgymError, match="long-lived flows"):
+        Neighbours(load_scenario("incast-32", expect=CongestionScenario), laws("dctcp", "reno"), 0.1, 1)
+    odd = load_scenario("parking-lot-4", expect=CongestionScenario)
+    with pytest.raises(SysgymError, match="even number"):
+        Neighbours(odd, laws("dctcp", "reno"), 0.1, 1)
+    with pytest.raises(SysgymError, match="--duration"):
+        Neighbours(DUMBBELL, laws("dctcp", "reno"), 0.0, 1)
+    with pytest.raises(SysgymError, match="not a law of single flows"):
+        Neighbours(DUMBBELL, laws("dctcp", "aimd"), 0.1, 1)
