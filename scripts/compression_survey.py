@@ -40,7 +40,7 @@ def main() -> None:
     if arguments.picture is not None:
         draw(arguments.picture)
         return
-    for page in make("compression", 1, lambda done, of: None):
+    for page in make("compression", Path(), 1, lambda done, of: None):
         print(page.markdown())
 
 
