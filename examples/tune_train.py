@@ -90,10 +90,10 @@ def main() -> None:
     found = new_tuner(given, given.out.absolute()).fit()
     of_rates: dict[float, list[float]] = {}
     for trial in found:
-        rate, seed = trial.config["learning_rate"], trial.config["seed"]
-        if trial.error or RETURN not in (trial.metrics or {}):
-            print(f"learning rate {rate:g}, seed {seed}: not ended; --resume goes on")
+        if trial.error or not trial.config or RETURN not in (trial.metrics or {}):
+            print("a training has not ended; --resume goes on")
             continue
+        rate, seed = trial.config["learning_rate"], trial.config["seed"]
         of_rates.setdefault(rate, []).append(trial.metrics[RETURN])
         print(f"learning rate {rate:g}, seed {seed}: return {trial.metrics[RETURN]:.1f}")
     if of_rates:

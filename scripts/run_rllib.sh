@@ -36,6 +36,8 @@ names = ("ray", "gymnasium", "torch", "pettingzoo")
 print(f"[{sys.argv[1]:>3} s] installed:", ", ".join(f"{name} {version(name)}" for name in names))
 PYTHON
 
+# Ray's workers run at priority 15, and next to other work hardly at all.
+export RAY_worker_niceness=0
 failed=0
 run() {  # an example and its arguments
     local name=$1 began=$SECONDS result
