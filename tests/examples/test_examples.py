@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -46,6 +47,17 @@ def test_torchrl_checks_and_plays_both_forms() -> None:
     said = run(str(EXAMPLES / "torchrl_rollout.py"))  # with lines of TorchRL's own between
     # Twenty decisions have two whole episodes of eight, in one environment and in each of three.
     assert re.findall(r"^(\w+): .* (\d+) episodes", said, re.MULTILINE) == [("single", "2"), ("vector", "6")]
+
+
+@pytest.mark.skipif(
+    "SYSGYM_RLLIB" not in os.environ, reason="installs RLlib, minutes: asked by SYSGYM_RLLIB=1"
+)
+def test_rllib_and_tune_run_in_an_environment_of_their_own() -> None:
+    script = EXAMPLES.parent / "scripts" / "run_rllib.sh"
+    done = subprocess.run([str(script)], capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stdout
+    assert len(re.findall(r"^iteration ", done.stdout, re.MULTILINE)) == 6
+    assert len(re.findall(r"^learning rate .*: return ", done.stdout, re.MULTILINE)) == 4
 
 
 def test_the_first_program_has_a_score() -> None:
