@@ -122,6 +122,8 @@ class IncastWorkload(TrafficPart):
 class PoissonWorkload(TrafficPart):
     """Flows of random sizes that arrive as a Poisson process at every sending host."""
 
+    LATER: ClassVar[Mapping[str, Any]] = {**TrafficPart.LATER, "last_arrival_s": None}
+
     kind: Literal["poisson"] = Field(description="form of the traffic")
     load: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
         description="offered load of each host that sends, headers included, as a fraction of its line rate"
@@ -144,6 +146,13 @@ class PoissonWorkload(TrafficPart):
     stride: Stride = 8
     p_edge: EdgeShare = 0.2
     p_pod: PodShare = 0.3
+    last_arrival_s: PeriodS | None = Field(
+        default=None,
+        description=(
+            "no flow arrives after this time, s, so that the network drains and flows that began late count"
+            " with their own completion time; absent: flows arrive until the end of the episode"
+        ),
+    )
 
     @property
     def matrix(self) -> str:
@@ -283,6 +292,12 @@ def parts_of(workload: WorkloadTable) -> dict[str, PartTable]:
     if isinstance(workload, MixWorkload):
         return {f"workload.parts.{name}": part for name, part in workload.parts.items()}
     return {"workload": workload}
+
+
+def drains(workload: WorkloadTable) -> bool:
+    """Return whether arrivals end before the episode, so that all flows can finish."""
+    parts = parts_of(workload).values()
+    return any(isinstance(part, PoissonWorkload) and part.last_arrival_s is not None for part in parts)
 
 
 def workload_problems(workload: WorkloadTable, topology: TopologyTable) -> Iterator[Problem]:

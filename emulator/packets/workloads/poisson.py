@@ -26,7 +26,7 @@ def poisson(
 
     The load counts data packets on the wire, payload and headers, without ACKs and retransmissions: a host
     offers ``load`` times its line rate on average. Sizes are drawn independently. Where ``destinations`` is a
-    matrix, it is drawn once per episode.
+    matrix, it is drawn once per episode. Nothing arrives after ``last_arrival_s``, where it is given.
 
     Raises:
         SysgymError: If there are fewer than two hosts, or too many flows are expected.
@@ -39,6 +39,8 @@ def poisson(
         pairs = traffic_matrix(spec, topology, rng)
         senders, receiver_of = pairs[:, 0], np.zeros(topology.n_hosts, dtype=np.int64)
         receiver_of[senders] = pairs[:, 1]
+    if spec.last_arrival_s is not None:
+        horizon_s = min(horizon_s, spec.last_arrival_s)
     line_rate_bps = topology.link_rate_bps[topology.host_uplink[senders]]
     per_bit = arrivals_per_bit(spec, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
     expected = float(line_rate_bps.sum()) * per_bit * horizon_s

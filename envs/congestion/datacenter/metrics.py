@@ -16,11 +16,13 @@ from sysgym.emulator.network import Network
 from sysgym.emulator.packets.counters.statistics import FlowTable
 from sysgym.envs.congestion.datacenter.measurement import Interval
 from sysgym.envs.congestion.datacenter.rewards import jain_index
+from sysgym.scenarios.schema.traffic import drains
 
 FloatArray = NDArray[np.float64]
 
 SMALL_FLOW_BYTES = 100_000
 LARGE_FLOW_BYTES = 1_000_000
+HUGE_FLOW_BYTES = 10_000_000
 
 INTERVAL_METRICS: dict[str, str] = {
     "goodput_bps": "payload delivered in order, all hosts, bit/s",
@@ -60,6 +62,8 @@ EPISODE_METRICS: dict[str, str] = {
     "fct_slowdown_p99_medium": "its 99th percentile, flows of 100 kB to 1 MB",
     "fct_slowdown_p50_large": "its median, flows of 1 MB and more",
     "fct_slowdown_p99_large": "its 99th percentile, flows of 1 MB and more",
+    "fct_slowdown_p50_huge": "its median, flows of 10 MB and more, where arrivals end before the episode",
+    "fct_slowdown_p99_huge": "its 99th percentile, flows of 10 MB and more, likewise",
     "round_completion_mean_s": "incast: from a round's first start to its last byte, mean of the rounds, s",
     "round_completion_p99_s": "99th percentile of the same",
 }
@@ -122,11 +126,18 @@ def episode_metrics(episode: Interval, network: Network) -> dict[str, float]:
     if sent > 0.0:
         again = float((after.retransmitted_packets - before.retransmitted_packets).sum())
         metrics["retransmitted_fraction"] = again / sent
-    return metrics | flow_metrics(network.flows(), network.now_s)
+    drained = drains(network.scenario.workload)
+    return metrics | flow_metrics(network.flows(), network.now_s, drained=drained)
 
 
-def flow_metrics(flows: FlowTable, now_s: float) -> dict[str, float]:
-    """Return the metrics of all flows of the schedule, from time 0 on."""
+def flow_metrics(flows: FlowTable, now_s: float, *, drained: bool = False) -> dict[str, float]:
+    """Return the metrics of all flows of the schedule, from time 0 on.
+
+    Args:
+        flows: The flows.
+        now_s: The time.
+        drained: Whether arrivals ended long before, so that the largest flows are not cut off.
+    """
     metrics = {}
     endless = flows.started & (flows.size_bytes < 0)
     if endless.any():
@@ -140,7 +151,7 @@ def flow_metrics(flows: FlowTable, now_s: float) -> dict[str, float]:
         metrics["offered_bps"] = float(flows.size_bytes[finite].sum()) * 8.0 / now_s
         metrics["offered_flows"] = float(finite.sum())
         metrics["completed_flows"] = float((finite & ~np.isnan(flows.finish_s)).sum())
-        metrics |= _slowdown_metrics(flows, now_s)
+        metrics |= _slowdown_metrics(flows, now_s, drained=drained)
     rounds_s = round_completions_s(flows, now_s)
     if len(rounds_s):
         metrics["round_completion_mean_s"] = float(rounds_s.mean())
@@ -161,15 +172,18 @@ def fct_slowdowns(flows: FlowTable, now_s: float) -> tuple[FloatArray, NDArray[n
     return (age_s / flows.ideal_fct_s)[counted], flows.size_bytes[counted]
 
 
-def _slowdown_metrics(flows: FlowTable, now_s: float) -> dict[str, float]:
+def _slowdown_metrics(flows: FlowTable, now_s: float, *, drained: bool) -> dict[str, float]:
+    """Return quantiles of slowdowns; those of the largest flows where they are not cut off at the end."""
     slowdown, size_bytes = fct_slowdowns(flows, now_s)
     small, large = size_bytes < SMALL_FLOW_BYTES, size_bytes >= LARGE_FLOW_BYTES
+    huge = drained & (size_bytes >= HUGE_FLOW_BYTES)
     metrics = {}
     for suffix, chosen in (
         ("", np.ones_like(small)),
         ("_small", small),
         ("_medium", ~small & ~large),
         ("_large", large),
+        ("_huge", huge),
     ):
         if chosen.any():
             median, tail = np.quantile(slowdown[chosen], [0.5, 0.99])

@@ -339,6 +339,15 @@ def test_arrivals_are_a_poisson_process_at_uniform_hosts() -> None:
     assert np.all(found.group == NO_GROUP)
 
 
+def test_arrivals_end_at_the_last_one() -> None:
+    """They are those of an episode that ends then."""
+    short = flows(poisson(), FAT_TREE, seed=3, horizon_s=0.1)
+    drained = flows(poisson(last_arrival_s=0.1), FAT_TREE, seed=3, horizon_s=0.5)
+    later = flows(poisson(last_arrival_s=0.9), FAT_TREE, seed=3, horizon_s=0.1)
+    for found in (drained, later):
+        assert all(np.array_equal(one, other) for one, other in zip(found, short, strict=True))
+
+
 def test_the_number_of_arrivals_varies_like_a_poisson_variable() -> None:
     workload = poisson(flow_sizes="fixed", fixed_bytes=1_000_000)
     counts = [len(flows(workload, FAT_TREE, seed=seed, horizon_s=0.01).src) for seed in range(300)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.packets.counters.statistics import FlowTable
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.measurement import Interval
 from sysgym.envs.congestion.datacenter.metrics import (
     EPISODE_METRICS,
@@ -132,6 +133,33 @@ def test_slowdowns_by_size() -> None:
     assert metrics["fct_slowdown_p50_large"] == metrics["fct_slowdown_p99_large"] == 9.0
     assert metrics["completed_flows"] == metrics["offered_flows"] == 5.0
     assert metrics["offered_bps"] == pytest.approx(2_249_998 * 8 / 10)
+
+
+def test_the_largest_flows_count_where_they_are_not_cut_off() -> None:
+    flows = flow_table(
+        size_bytes=[9_999_999, 10_000_000, 30_000_000],
+        start_s=np.zeros(3),
+        finish_s=[2.0, 3.0, 5.0],
+        ideal_fct_s=np.ones(3),
+    )
+    assert "fct_slowdown_p50_huge" not in flow_metrics(flows, 10.0)
+    metrics = flow_metrics(flows, 10.0, drained=True)
+    assert metrics["fct_slowdown_p50_huge"] == 4.0
+    assert metrics["fct_slowdown_p50_large"] == 3.0
+
+
+@pytest.mark.parametrize("law", ["dctcp", "bbr"])
+def test_drained_episodes_end_with_all_flows_finished(law: str) -> None:
+    env = DatacenterCC("fattree-k4-websearch-drained", split="test", transport=law)
+    action = np.ones(env.action_space.shape, np.float32)
+    env.reset(seed=0, options={"episode_seed": 20_000})
+    over = False
+    while not over:
+        *_, over, info = env.step(action)
+    metrics = info["episode_metrics"]
+    assert metrics["completed_flows"] == metrics["offered_flows"] > 300
+    assert metrics["fct_slowdown_p50_huge"] > 1.0
+    assert env.network.flows().start_s.max() < 0.08
 
 
 def test_a_round_lasts_until_its_last_byte() -> None:
