@@ -11,7 +11,7 @@ from typing import Any
 from docs.website.environments import slug
 from docs.website.links import Links
 from docs.website.markdown import Pages, code, from_docstring, page, section, table, toctree
-from docs.website.results import Results
+from docs.website.results import SIGNS, Results
 from sysgym.agents import AgentInfo, agent_info, list_agents
 from sysgym.agents.learned.shipped import list_shipped
 from sysgym.emulator.packets.transports import Transport, get_transport, list_transports
@@ -179,16 +179,17 @@ def scores(contender: str, results: Iterable[Results], others: Iterable[str]) ->
         others: Names of all that could take part.
     """
     others = list(others)
-    for one in results:
-        rows = one.rows_of(contender, others)
-        if rows:
-            yield section(
-                f"{one.scenario}, suite {one.suite}",
-                f"{_sentence(one.about)}" if one.about else "",
-                table(("Contender", *one.metrics), [(name, *row) for name, row in rows.items()], texts=1),
-                f"[All contenders](/{one.page}.md) of the suite [{one.suite}](/suites/{one.suite}.md).",
-                level=3,
-            )
+    found = [(one, rows) for one in results if (rows := one.rows_of(contender, others))]
+    if found:
+        yield SIGNS
+    for one, rows in found:
+        yield section(
+            f"{one.scenario}, suite {one.suite}",
+            f"{_sentence(one.about)}" if one.about else "",
+            table(("Contender", *one.metrics), [(name, *row) for name, row in rows.items()], texts=1),
+            f"[All contenders](/{one.page}.md) of the suite [{one.suite}](/suites/{one.suite}.md).",
+            level=3,
+        )
 
 
 def policies(links: Links) -> Entries:

@@ -307,8 +307,8 @@ def _losses(measured: dict[str, list[Measured]]) -> Page:
     ]
     text = (
         f"{INCAST} with other buffers and numbers of senders, and {DUMBBELL} with random loss on every link."
-        " Simulator / kernel (the simulator's difference from the kernel ± half its 95 % interval), means over"
-        f" {len(LOSS_SEEDS)} seeds."
+        " Simulator / kernel (the simulator's difference from the kernel ± half its 95 % interval), means"
+        f" over {len(LOSS_SEEDS)} seeds."
     )
     return Page("Where packets are lost", text, ("losses, law", *LOSS_METRICS), tuple(rows))
 
