@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -80,7 +81,7 @@ def transports(results: Sequence[Results]) -> Entries:
                 f"Source: {transport.reference}." if transport.reference else "",
                 from_docstring(inspect.getdoc(module) or "") if module is not None else "",
                 section("Use", code(f"$ sysgym run dumbbell-10g --contender {transport.name}", "console")),
-                section("Properties", table(("Property", "Value"), _properties(transport))),
+                section("Properties", table(("Property", "Value", "Meaning"), _properties(transport))),
                 section("Callbacks", table(("Callback", "What it does"), _callbacks(transport))),
                 section("Published Scores", *scores(transport.name, results, list_transports())),
                 section("Code", code(inspect.getsource(module), "python")) if module is not None else "",
@@ -89,13 +90,15 @@ def transports(results: Sequence[Results]) -> Entries:
     return found
 
 
-def _properties(transport: Transport) -> Iterator[tuple[str, str]]:
+def _properties(transport: Transport) -> Iterator[tuple[str, str, str]]:
+    attributes = (inspect.getdoc(Transport) or "").partition("Attributes:\n")[2]
+    meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE))
     named = {*_CALLBACKS, "name", "summary", "reference", "receiver"}
     for field in fields(transport):
         value = getattr(transport, field.name)
         if field.name not in named and value != ():
-            yield f"`{field.name}`", f"`{value}`"
-    yield "driven by receivers", "yes" if transport.receiver is not None else "no"
+            yield f"`{field.name}`", f"`{value}`", from_docstring(" ".join(meanings[field.name].split()))
+    yield "driven by receivers", "yes" if transport.receiver is not None else "no", ""
 
 
 def _callbacks(transport: Transport) -> Iterator[tuple[str, str]]:
@@ -259,7 +262,7 @@ def suites(results: Sequence[Results]) -> Entries:
                     "Use", code(f"$ sysgym bench {info.name}\n$ sysgym report results/{info.name}", "console")
                 ),
                 section("Tasks", table(("Scenario", "Split", "Episodes", "Contenders"), _tasks(suite))),
-                section("Trainings", table(("Agent", "Scenario", "Steps", "Seed"), _trainings(suite))),
+                section("Trainings", table(("Agent", "Scenario", "Steps", "Seeds"), _trainings(suite))),
                 section(
                     "Metrics",
                     table(
@@ -281,8 +284,11 @@ def _tasks(suite: Suite) -> Iterator[tuple[Any, ...]]:
 
 
 def _trainings(suite: Suite) -> Iterator[tuple[Any, ...]]:
+    seeds: dict[tuple[str, str, int], list[int]] = {}
     for one in suite.training:
-        yield f"`{one.agent}`", _scenario_link(one.scenario), f"{one.total_steps:,}", one.seed
+        seeds.setdefault((one.agent, one.scenario, one.total_steps), []).append(one.seed)
+    for (agent, scenario, steps), those in seeds.items():
+        yield f"`{agent}`", _scenario_link(scenario), f"{steps:,}", ", ".join(map(str, those))
 
 
 def _scenario_link(name: str) -> str:
