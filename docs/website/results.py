@@ -69,13 +69,12 @@ class Results(NamedTuple):
 
     def origin(self) -> str:
         """Return where the numbers come from, as a sentence with links."""
-        suite = f"the suite [{self.suite}](/suites/{self.suite}.md)"
+        source = f"From [{self.page}](/{self.page}.md); the suite is [{self.suite}](/suites/{self.suite}.md)."
         if self.entry:
-            rows = f"the [rows](/source/{self.entry}/{README}.md) in `{self.entry}`"
-            return f"From [{self.page}](/{self.page}.md), computed from {rows}, of {suite}."
+            rows = f"[rows](/source/{self.entry}/{README}.md) in `{self.entry}`"
+            return f"{source} The numbers are computed from the {rows}."
         return (
-            f"From [{self.page}](/{self.page}.md), of {suite}. Its rows are not part of the repository:"
-            f" `sysgym bench {self.suite}` plays it again."
+            f"{source} Its rows are not part of the repository: `sysgym bench {self.suite}` plays it again."
         )
 
 

@@ -1,7 +1,7 @@
-/* Chapters come before the pages of single scenarios, suites and files, whose sources have many words in common. */
+/* Chapters come before single scenarios, suites and files, whose texts have many words in common; titles count. */
 var Scorer = {
   score: ([docname, title, anchor, descr, score]) =>
-    score - (/^((scenarios|suites|source)\/|changelog$)/.test(docname) ? 3 : 0),
+    score < 15 && /^((scenarios|suites|source)\/|changelog$)/.test(docname) ? score - 3 : score,
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },
