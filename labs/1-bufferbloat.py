@@ -169,4 +169,6 @@ MOST_DROPS = "bbr"
 # 4. BBR keeps the queue short in a large buffer and drops most in a small one. Explain both with one
 #    property of it.
 #
+# *Your predictions, from before you ran a cell:*
+#
 # *Your answers:*

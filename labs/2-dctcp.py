@@ -159,4 +159,6 @@ plt.show()
 # 4. You run a network with 10 Gb/s and round trips of 100 us to 500 us. Which K do you configure, and who
 #    pays?
 #
+# *Your predictions, from before you ran a cell:*
+#
 # *Your answers:*

@@ -155,4 +155,6 @@ plt.show()
 #    docs/senders.md, or two laws by `flow_transports` of `PacketNetwork`.)
 # 4. What would a law look like that is best in this score and useless in a network?
 #
+# *Your predictions, from before you ran a cell:*
+#
 # *Your answers:*

@@ -147,4 +147,6 @@ for servers, buffer_packets in ((16, 100), (32, 100), (48, 150)):
 #    fills the buffer (docs/learned.md). Does this contradict lab 2?
 # 4. Who else could mend incast: the application, the switch, the receiver? Name one way each.
 #
+# *Your predictions, from before you ran a cell:*
+#
 # *Your answers:*

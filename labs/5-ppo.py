@@ -179,4 +179,6 @@ for name, policy in (("trained at home", HOME_POLICY), ("yours", MY_POLICY)):
 # 3. Is your policy better than your rule? By how much, and what does it cost to train, to run and to explain?
 # 4. Which world, not in your training, would break your second policy too? Try one.
 #
+# *Your predictions, from before you ran a cell:*
+#
 # *Your answers:*

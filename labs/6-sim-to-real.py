@@ -165,4 +165,6 @@ for metric in ("queue_mean_bytes", "rtt_mean_s", "jain_index"):
 # 3. An order that is reversed within the noise is no contradiction. How would you change `reversed_pairs`?
 # 4. You train a policy on the simulator. What do you have to measure before you run it on the kernel?
 #
+# *Your predictions, from before you ran a cell:*
+#
 # *Your answers:*

@@ -186,4 +186,6 @@ plt.show()
 #    rule do so on these generated jobs? What do you conclude from that?
 # 4. Twelve jobs: is your gain significant? How many would you play before you publish?
 #
+# *Your predictions, from before you ran a cell:*
+#
 # *Your answers:*

@@ -231,4 +231,6 @@ plt.show()
 #    believe it?
 # 4. Reductions here run one after another. What changes if they overlap?
 #
+# *Your predictions, from before you ran a cell:*
+#
 # *Your answers:*

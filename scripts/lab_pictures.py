@@ -17,6 +17,7 @@ import numpy as np
 mpl.use("agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import MaxNLocator
 
 from sysgym.labs.incast import Incast, play_rounds
 from sysgym.labs.jobs import clock, play_job
@@ -160,6 +161,7 @@ def placement() -> Any:
     axis.axhline(
         time_s(default_matrix(racks.cardinalities, axes)), color=PAIR[1], label="the usual order of ranks"
     )
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set(xlabel="all placements of (2, 8, 8) on 4 x 4 x 8 devices, sorted", ylabel="time (s)")
     axis.legend(frameon=False)
     return figure

@@ -3,17 +3,19 @@
 python scripts/results_tables.py results/quick docs/results.md
 python scripts/results_tables.py results/quick README.md --scenario iroko-dumbbell-10m
 python scripts/results_tables.py results/stragglers docs/stragglers.md --metrics 6
-python scripts/results_tables.py results/iroko docs/learned.md --metrics 5 --returns
+python scripts/results_tables.py results/entries/iroko/learners docs/learned.md --metrics 5 --returns
 
-The tables are between ``<!-- begin results NAME -->`` and ``<!-- end results NAME -->``, where NAME is the
-folder's. For a suite with a matrix, they are the heat map and its table.
+The tables are between ``<!-- begin results SUITE -->`` and ``<!-- end results SUITE -->``. For a suite with
+a matrix, they are the heat map and its table. The folder can be an entry of the leaderboard, whose rows are
+part of the repository.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from matplotlib.figure import Figure
 from sysgym.bench.contenders import Contender
 from sysgym.bench.report.content import REFERENCE, cell, heading
 from sysgym.bench.report.data.benchmark import RETURN, BenchmarkResult, ScenarioResult, read_benchmark
+from sysgym.bench.report.data.record import read_record
 from sysgym.bench.report.pictures import heatmap
 from sysgym.bench.report.pictures.labels import name_points
 from sysgym.bench.report.pictures.plots import draw_tradeoff, shown_points, styles
@@ -50,26 +53,49 @@ PICTURED_S = 8.6e-3
 
 def main() -> None:
     """Rewrite the section of the page; the README also gets its picture."""
+    given = parse(sys.argv[1:])
+    benchmark = read_benchmark(given.folder)
+    given.page.write_text(updated(given, benchmark))
+    if (scores := heatmap.scores_of(benchmark)) is not None:
+        picture_of(suite_of(benchmark)).write_bytes(heatmap.draw(scores).png)
+    if given.page.resolve() == README:
+        PICTURE.parent.mkdir(parents=True, exist_ok=True)
+        draw(benchmark, given.folder)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("page", type=Path)
     parser.add_argument("--metrics", type=int, default=4, help="columns of a table")
     parser.add_argument("--returns", action="store_true", help="begin with the return of an episode")
     parser.add_argument("--scenario", help="only this scenario's table")
-    given = parser.parse_args()
-    benchmark = read_benchmark(given.folder)
-    text = given.page.read_text()
-    section = re.compile(SECTION.format(name=re.escape(given.folder.name)), re.DOTALL)
-    assert section.search(text), "the page has lost the marks around these results"
+    return parser.parse_args(arguments)
+
+
+def updated(given: argparse.Namespace, benchmark: BenchmarkResult) -> str:
+    """Return the page with the tables of a benchmark."""
+    suite = suite_of(benchmark)
+    text: str = given.page.read_text()
+    section = re.compile(SECTION.format(name=re.escape(suite)), re.DOTALL)
+    assert section.search(text), f"the page has no marks around the results of {suite}"
     scores = heatmap.scores_of(benchmark)
     if scores is None:
         lines = "\n".join(tables(benchmark, given.metrics, returns=given.returns, only=given.scenario))
     else:
-        lines = "\n".join(matrix(scores, given.folder.name, given.page))
-    given.page.write_text(section.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text))
-    if given.page.resolve() == README:
-        PICTURE.parent.mkdir(parents=True, exist_ok=True)
-        draw(benchmark, given.folder)
+        lines = "\n".join(matrix(scores, picture_of(suite).relative_to(given.page.resolve().parent)))
+    return section.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text)
+
+
+def suite_of(benchmark: BenchmarkResult) -> str:
+    """Return the name of the suite that was run; an entry's folder has another name."""
+    return read_record(benchmark.folder).suite.name or benchmark.folder.resolve().name
+
+
+def picture_of(suite: str) -> Path:
+    """Return the file of a suite's heat map."""
+    return IMAGES / f"{suite}.png"
 
 
 def tables(
@@ -103,12 +129,9 @@ def tables(
         yield from (f"{MARK} learns from other episodes, of the train split.", "")
 
 
-def matrix(scores: heatmap.Scores, name: str, page: Path) -> Iterator[str]:
-    """Yield the heat map, whose picture is written, and its table."""
-    picture = heatmap.draw(scores)
-    file = IMAGES / f"{name}.png"
-    file.write_bytes(picture.png)
-    yield from ("", f"![{picture.description}]({file.relative_to(page.resolve().parent)})", "")
+def matrix(scores: heatmap.Scores, picture: Path) -> Iterator[str]:
+    """Yield the heat map and its table."""
+    yield from ("", f"![{heatmap.draw(scores).description}]({picture})", "")
     found = heatmap.page(scores).table
     yield from (markdown_table(found.columns, found.rows), "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from docs.website.environments import slug
 from docs.website.links import Links
 from docs.website.markdown import Pages, code, from_docstring, page, section, table, toctree
-from docs.website.results import Results
+from docs.website.results import SIGNS, Results
 from sysgym.agents import AgentInfo, agent_info, list_agents
 from sysgym.agents.learned.shipped import list_shipped
 from sysgym.emulator.packets.transports import Transport, get_transport, list_transports
@@ -80,7 +81,7 @@ def transports(results: Sequence[Results]) -> Entries:
                 f"Source: {transport.reference}." if transport.reference else "",
                 from_docstring(inspect.getdoc(module) or "") if module is not None else "",
                 section("Use", code(f"$ sysgym run dumbbell-10g --contender {transport.name}", "console")),
-                section("Properties", table(("Property", "Value"), _properties(transport))),
+                section("Properties", table(("Property", "Value", "Meaning"), _properties(transport))),
                 section("Callbacks", table(("Callback", "What it does"), _callbacks(transport))),
                 section("Published Scores", *scores(transport.name, results, list_transports())),
                 section("Code", code(inspect.getsource(module), "python")) if module is not None else "",
@@ -89,13 +90,15 @@ def transports(results: Sequence[Results]) -> Entries:
     return found
 
 
-def _properties(transport: Transport) -> Iterator[tuple[str, str]]:
+def _properties(transport: Transport) -> Iterator[tuple[str, str, str]]:
+    attributes = (inspect.getdoc(Transport) or "").partition("Attributes:\n")[2]
+    meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE))
     named = {*_CALLBACKS, "name", "summary", "reference", "receiver"}
     for field in fields(transport):
         value = getattr(transport, field.name)
         if field.name not in named and value != ():
-            yield f"`{field.name}`", f"`{value}`"
-    yield "driven by receivers", "yes" if transport.receiver is not None else "no"
+            yield f"`{field.name}`", f"`{value}`", from_docstring(" ".join(meanings[field.name].split()))
+    yield "driven by receivers", "yes" if transport.receiver is not None else "no", ""
 
 
 def _callbacks(transport: Transport) -> Iterator[tuple[str, str]]:
@@ -179,16 +182,17 @@ def scores(contender: str, results: Iterable[Results], others: Iterable[str]) ->
         others: Names of all that could take part.
     """
     others = list(others)
-    for one in results:
-        rows = one.rows_of(contender, others)
-        if rows:
-            yield section(
-                f"{one.scenario}, suite {one.suite}",
-                f"{_sentence(one.about)}" if one.about else "",
-                table(("Contender", *one.metrics), [(name, *row) for name, row in rows.items()], texts=1),
-                f"[All contenders](/{one.page}.md) of the suite [{one.suite}](/suites/{one.suite}.md).",
-                level=3,
-            )
+    found = [(one, rows) for one in results if (rows := one.rows_of(contender, others))]
+    if found:
+        yield SIGNS
+    for one, rows in found:
+        yield section(
+            f"{one.scenario}, suite {one.suite}",
+            f"{_sentence(one.about)}" if one.about else "",
+            table(("Contender", *one.metrics), [(name, *row) for name, row in rows.items()], texts=1),
+            f"[All contenders](/{one.page}.md) of the suite [{one.suite}](/suites/{one.suite}.md).",
+            level=3,
+        )
 
 
 def policies(links: Links) -> Entries:
@@ -258,7 +262,7 @@ def suites(results: Sequence[Results]) -> Entries:
                     "Use", code(f"$ sysgym bench {info.name}\n$ sysgym report results/{info.name}", "console")
                 ),
                 section("Tasks", table(("Scenario", "Split", "Episodes", "Contenders"), _tasks(suite))),
-                section("Trainings", table(("Agent", "Scenario", "Steps", "Seed"), _trainings(suite))),
+                section("Trainings", table(("Agent", "Scenario", "Steps", "Seeds"), _trainings(suite))),
                 section(
                     "Metrics",
                     table(
@@ -280,8 +284,11 @@ def _tasks(suite: Suite) -> Iterator[tuple[Any, ...]]:
 
 
 def _trainings(suite: Suite) -> Iterator[tuple[Any, ...]]:
+    seeds: dict[tuple[str, str, int], list[int]] = {}
     for one in suite.training:
-        yield f"`{one.agent}`", _scenario_link(one.scenario), f"{one.total_steps:,}", one.seed
+        seeds.setdefault((one.agent, one.scenario, one.total_steps), []).append(one.seed)
+    for (agent, scenario, steps), those in seeds.items():
+        yield f"`{agent}`", _scenario_link(scenario), f"{steps:,}", ", ".join(map(str, those))
 
 
 def _scenario_link(name: str) -> str:

@@ -14,8 +14,9 @@ from sysgym.cli.app import app
 def pages() -> Pages:
     """Return the page of all commands."""
     about = (
-        "`sysgym COMMAND --help` prints the same. [The command line in scripts and shells](/command-line.md)"
-        " describes completion, pipes, JSON and exit codes."
+        "All commands with their arguments and options; `sysgym COMMAND --help` prints those of one."
+        " [The command line in scripts and shells](/command-line.md) describes completion, pipes, JSON and"
+        " exit codes."
     )
     parts = [
         section(f"`{name}`", *_command(name, command))

@@ -26,6 +26,7 @@ extensions = [
     "docs.website.mathml",
 ]
 language = "en"
+highlight_language = "none"  # blocks without a language are drawings and output
 default_role = "literal"
 suppress_warnings = ["myst.header"]  # docstrings and model cards may skip a level
 
@@ -53,6 +54,7 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
 html_domain_indices = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 # Pages of what has a name have no list of their siblings, of which there are hundreds: with it they are three
 # times as large. Their chapter's page lists them, and the breadcrumbs lead there.
 _WITHOUT_SIDEBAR = ("transports", "agents", "policies", "scenarios", "suites", "source")

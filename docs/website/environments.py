@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from docs.website.markdown import Pages, code, page, section, sections, table, toctree
-from docs.website.results import Results, of_scenarios
+from docs.website.results import SIGNS, Results, of_scenarios
 from sysgym.scenarios import list_scenarios, list_suites, load_suite
 from sysgym.scenarios.families import families
 from sysgym.scenarios.family import Environment, Family, load_entry
@@ -206,15 +206,12 @@ def _scores(env_id: str, results: Sequence[Results]) -> Iterator[str]:
             else "No suite has these scenarios; `sysgym bench SUITE --scenario NAME` adds one to a suite."
         )
         return
-    yield (
-        "Values are averages over held-out episodes with 95 % intervals. **Bold** marks the best contender"
-        " and those not distinguishable from it. A reference reads more than the observation."
-    )
+    yield f"{SIGNS} A reference reads more than the observation."
     for one in found:
         yield section(
             f"{one.scenario}, suite {one.suite}",
             f"{one.about[:1].upper()}{one.about[1:]}." if one.about else "",
             table(("Contender", *one.metrics), [(name, *row) for name, row in one.rows.items()], texts=1),
-            f"From [{one.page}](/{one.page}.md); the suite is [{one.suite}](/suites/{one.suite}.md).",
+            one.origin(),
             level=3,
         )
