@@ -19,8 +19,7 @@ PROBE_TICKS = 2
 """Ticks added to two round trips before a tail loss probe."""
 
 LINUX_SLACK_NS = 2_000_000
-"""What Linux adds instead since 6.7 (TCP_TIMEOUT_MIN_US), also to a reordering window. Its timers never end
-early: they round to the tick after the next one, half a tick later on average than timers here do."""
+"""What Linux adds instead since 6.7 (TCP_TIMEOUT_MIN_US), also to a reordering window."""
 
 COALESCED_BYTES = 65_536
 """Most that a receiver takes for one packet: the largest packet of IPv4 (Linux's GRO)."""
@@ -35,7 +34,7 @@ def set_hosts(world: Records, ends: Transport) -> None:
     world["probe_slack_ns"] = PROBE_TICKS * world["timer_tick_ns"]
     if ends.loss_detection == "linux":
         world["as_linux"] = 1
-        world["probe_slack_ns"] = world["reordering_slack_ns"] = LINUX_SLACK_NS + world["timer_tick_ns"] // 2
+        world["probe_slack_ns"] = world["reordering_slack_ns"] = LINUX_SLACK_NS
     world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
     world["header_bytes"] = ends.header_bytes
     world["ack_bytes"] = ends.ack_bytes

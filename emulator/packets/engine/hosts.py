@@ -339,13 +339,15 @@ def wait_for_credit(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 def check_timers(world: Any, now_ns: int, extras: Any) -> None:
     """Expire the timer of every active flow whose deadline has passed.
 
-    Timers have the granularity of the tick (RFC 6298's G).
+    Timers have the granularity of the tick (RFC 6298's G). As in Linux's timer wheel, the tick at which one
+    ends is too early.
     """
+    ended_ns = now_ns - world.as_linux
     for host_id in range(world.n_hosts):
         flow_id = host_at(world.hosts, host_id).first_active
         while flow_id != NOBODY:
             flow = flow_at(world.flows, flow_id)
-            if flow.timer_deadline_ns <= now_ns:
+            if flow.timer_deadline_ns <= ended_ns:
                 expire_timer(world, flow_id, now_ns, extras)
                 send(world, flow_id, now_ns, extras)
                 if extras is not None and flow.needs_credit:

@@ -60,7 +60,7 @@ from sysgym.emulator.packets.engine.recovery.rack import (
     transmission_of,
 )
 from sysgym.emulator.packets.engine.recovery.rate_reduction import reduce_rate
-from sysgym.emulator.packets.engine.recovery.timer import set_retransmission_timer, set_timer
+from sysgym.emulator.packets.engine.recovery.timer import in_ticks, set_retransmission_timer, set_timer
 from sysgym.emulator.packets.engine.recovery.undo import doubt_time_out
 from sysgym.emulator.packets.memory.callbacks import (
     N_ENTRIES,
@@ -198,7 +198,7 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
         flow.rttvar_ns += 0.25 * (abs(error) - flow.rttvar_ns)
     least_ns = world.min_rto_ns if flow.recovery == RACK else world.timer_tick_ns
     rto_ns = int(flow.srtt_ns + max(4.0 * flow.rttvar_ns, float(least_ns)))
-    flow.rto_ns = min(max(rto_ns, world.min_rto_ns), world.max_rto_ns)
+    flow.rto_ns = in_ticks(world, min(max(rto_ns, world.min_rto_ns), world.max_rto_ns))
 
 
 @njit(forceinline=True)
@@ -313,7 +313,8 @@ def expire_timer(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     elif flow.timer == PROBE and flow.probe_below > 0:
         # Linux: one probe is in flight, and the time-out counts from when the first packet left.
         flow.timer = RETRANSMISSION
-        flow.timer_deadline_ns = max(sent_time_of(world, flow, flow.una).ns + flow.rto_ns, now_ns + 1)
+        left_ns = sent_time_of(world, flow, flow.una).ns + flow.rto_ns - now_ns
+        flow.timer_deadline_ns = now_ns + in_ticks(world, max(left_ns, 1))
     elif flow.timer == PROBE:
         flow.probe_due = 1
         set_retransmission_timer(flow, now_ns)

@@ -20,7 +20,7 @@ from sysgym.emulator.packets.engine.recovery.rack import (
     widen_reordering_window,
 )
 from sysgym.emulator.packets.engine.recovery.rate_reduction import begin_reduction
-from sysgym.emulator.packets.engine.recovery.timer import set_timer
+from sysgym.emulator.packets.engine.recovery.timer import in_ticks, set_timer
 from sysgym.emulator.packets.engine.recovery.undo import (
     continue_frto,
     remember_window,
@@ -117,7 +117,8 @@ def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> 
     again_ns = detect_losses(world, flow, now_ns)
     if again_ns != NEVER_NS:
         flow.timer = REORDERING
-        flow.timer_deadline_ns = again_ns + world.reordering_slack_ns
+        wait_ns = again_ns + world.reordering_slack_ns - now_ns
+        flow.timer_deadline_ns = now_ns + in_ticks(world, wait_ns)
     if flow.lost <= known:
         return 0
     return begin_recovery(world, flow, flight_packets)

@@ -15,6 +15,17 @@ from sysgym.emulator.packets.memory.records import NEVER_NS
 
 
 @njit(forceinline=True)
+def in_ticks(world: Any, duration_ns: int) -> int:
+    """Return how long a timer is set for: as Linux, in whole ticks, rounded up.
+
+    It then ends with the first tick after that, so a timer set at a tick takes one tick more.
+    """
+    if world.as_linux:
+        return int(-(-duration_ns // world.timer_tick_ns) * world.timer_tick_ns)
+    return int(duration_ns)
+
+
+@njit(forceinline=True)
 def set_retransmission_timer(flow: Any, now_ns: int) -> None:
     """Start the retransmission time-out anew; stop it if nothing is in flight (RFC 6298, 5.2 and 5.3)."""
     flow.timer = RETRANSMISSION
@@ -34,7 +45,7 @@ def set_timer(world: Any, flow: Any, now_ns: int) -> None:
     set_retransmission_timer(flow, now_ns)
     if flow.high > flow.una and not in_doubt:
         flow.timer = PROBE
-        flow.timer_deadline_ns = now_ns + min(probe_wait_ns(world, flow), flow.rto_ns)
+        flow.timer_deadline_ns = now_ns + min(in_ticks(world, probe_wait_ns(world, flow)), flow.rto_ns)
 
 
 @njit(forceinline=True)
