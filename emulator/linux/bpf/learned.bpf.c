@@ -174,6 +174,12 @@ INLINE void decide(struct sock *sk, struct state *state, struct action *action, 
 		window_pace(sk);
 }
 
+/* Whether no window limits the connection, but its rate alone: then losses change nothing. */
+INLINE bool without_window(struct action *action)
+{
+	return action && action->cwnd_packets && action->cwnd_packets >= action->most_packets;
+}
+
 INLINE void learned_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -190,7 +196,8 @@ INLINE void learned_on_ack(struct sock *sk, u32 ack, const struct rate_sample *s
 		report_round_trip(flow, sample);
 		write_counters(flow, sk, state);
 	}
-	window_finish(&state->window, sk, sample->acked_sacked);
+	if (!without_window(action_of(sk)))
+		window_finish(&state->window, sk, sample->acked_sacked);
 }
 
 CONG_CONTROL(learned)
@@ -202,7 +209,8 @@ void BPF_PROG(learned_set_state, struct sock *sk, u8 new_state)
 	struct flow *flow = new_state == TCP_CA_Loss ? flow_of(sk) : NULL;
 	struct state *state = PRIVATE(sk);
 
-	window_set_state(&state->window, (struct tcp_sock *)sk, new_state);
+	if (!without_window(action_of(sk)))
+		window_set_state(&state->window, (struct tcp_sock *)sk, new_state);
 	if (flow)
 		flow->timeouts += 1;
 }

@@ -205,6 +205,7 @@ def _part(part: PartTable, scenario: CongestionScenario, size: TopologySize) -> 
     if isinstance(part, TrainingWorkload):
         return _training(part, scenario, size)
     if isinstance(part, PoissonWorkload):
+        horizon_s = min(horizon_s, part.last_arrival_s or horizon_s)
         sizes = _flow_sizes(part)
         packets = sizes.mean_packets(ends.payload_bytes)
         senders = size.n_hosts - (hot_hosts(size.n_hosts) if part.destinations == "hotspot" else 0)
