@@ -93,11 +93,13 @@ def transports(results: Sequence[Results]) -> Entries:
 def _properties(transport: Transport) -> Iterator[tuple[str, str, str]]:
     attributes = (inspect.getdoc(Transport) or "").partition("Attributes:\n")[2]
     meanings = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE))
-    named = {*_CALLBACKS, "name", "summary", "reference", "receiver"}
+    named = {*_CALLBACKS, "name", "summary", "reference", "receiver", "linux"}
     for field in fields(transport):
         value = getattr(transport, field.name)
         if field.name not in named and value != ():
             yield f"`{field.name}`", f"`{value}`", from_docstring(" ".join(meanings[field.name].split()))
+    form = "of its own" if transport.linux is not None else "the same"
+    yield "`linux`", form, from_docstring(" ".join(meanings["linux"].split()))
     yield "driven by receivers", "yes" if transport.receiver is not None else "no", ""
 
 

@@ -349,6 +349,13 @@ def reduce_whole_packets(flow: Any, factor: float) -> None:
     flow.cwnd = flow.ssthresh
 
 
+@njit(forceinline=True)
+def restart_in_whole_packets(flow: Any, factor: float) -> None:
+    """Set the threshold as for a loss and the window to one packet, after a time-out, as Linux does."""
+    reduce_whole_packets(flow, factor)
+    flow.cwnd = 1.0
+
+
 _REFERENCE_RATE_BPS = 10e9
 
 

@@ -12,6 +12,7 @@ from sysgym.emulator.packets.transports.base import (
     multiplicative_decrease,
     reduce_whole_packets,
     restart_from_one,
+    restart_in_whole_packets,
 )
 from sysgym.emulator.packets.transports.slow_start import hystart, slow_start
 
@@ -124,8 +125,7 @@ def on_timeout_linux(flow: Any, event: Any) -> None:
     """Start again from one packet; the threshold is a number of whole packets."""
     remember_congestion(flow)
     flow.state[W_MAX] = 0.0
-    reduce_whole_packets(flow, BETA_LINUX)
-    flow.cwnd = 1.0
+    restart_in_whole_packets(flow, BETA_LINUX)
 
 
 def on_restart(flow: Any, event: Any) -> None:

@@ -10,10 +10,10 @@ from numba import njit
 from sysgym.emulator.packets.transports.base import (
     Transport,
     multiplicative_decrease,
-    reduce_whole_packets,
     reno_increase,
     restart_from_one,
 )
+from sysgym.emulator.packets.transports.reno import on_loss_linux, on_timeout_linux
 
 GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
 
@@ -83,17 +83,6 @@ def on_ack_linux(flow: Any, event: Any) -> None:
         flow.ssthresh = flow.cwnd
     elif not event.marked:
         reno_increase(flow, event)
-
-
-def on_loss_linux(flow: Any, event: Any) -> None:
-    """Halve the window, in whole packets."""
-    reduce_whole_packets(flow, 0.5)
-
-
-def on_timeout_linux(flow: Any, event: Any) -> None:
-    """Start again from one packet; the threshold is a number of whole packets."""
-    reduce_whole_packets(flow, 0.5)
-    flow.cwnd = 1.0
 
 
 DCTCP = Transport(

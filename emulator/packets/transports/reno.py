@@ -11,6 +11,7 @@ from sysgym.emulator.packets.transports.base import (
     reduce_whole_packets,
     reno_increase,
     restart_from_one,
+    restart_in_whole_packets,
 )
 
 
@@ -36,8 +37,7 @@ def on_loss_linux(flow: Any, event: Any) -> None:
 
 def on_timeout_linux(flow: Any, event: Any) -> None:
     """Start again from one packet; the threshold is a number of whole packets."""
-    reduce_whole_packets(flow, 0.5)
-    flow.cwnd = 1.0
+    restart_in_whole_packets(flow, 0.5)
 
 
 RENO = Transport(

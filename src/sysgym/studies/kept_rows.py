@@ -75,7 +75,7 @@ def run_kept(
     """
     make_folder(path.parent)
     keys = [job.key for job in jobs]
-    before, whole = _read(path, fields)
+    before, whole = read_kept(path, fields)
     rows = {row["key"]: row for row in before}
     tell = tell or (lambda done, of: None)
     waiting = [job for job, key in zip(jobs, keys, strict=True) if key not in rows]
@@ -100,8 +100,19 @@ def run_kept(
     return [rows[key] for key in keys]
 
 
-def _read(path: Path, fields: type[KeptRow]) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file and the length of its complete lines; a kill can cut the last one."""
+def read_kept(
+    path: Path, fields: type[KeptRow], what: str = "an episode of this study"
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of a file and the length of its complete lines; a kill can cut the last one.
+
+    Args:
+        path: The file; it need not exist.
+        fields: Fields of a row.
+        what: What a row is, for the error.
+
+    Raises:
+        SysgymError: A line is invalid.
+    """
     content = read_limited(path, LARGEST_RESULTS_BYTES) if path.is_file() else b""
     whole = content.rfind(b"\n") + 1
     rows = []
@@ -110,5 +121,7 @@ def _read(path: Path, fields: type[KeptRow]) -> tuple[list[dict[str, Any]], int]
             rows.append(parse_json(line))
             checked(fields, rows[-1])
         except ValueError as error:
-            raise SysgymError(f"{path}, line {number}: {error}; delete the line or the file") from error
+            raise SysgymError(
+                f"{path}, line {number}: not {what}: {error}; delete the line or the file"
+            ) from error
     return rows, whole

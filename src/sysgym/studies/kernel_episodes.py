@@ -7,23 +7,20 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from sysgym.bench.contenders import Contender
 from sysgym.bench.results.lines import LineFile
-from sysgym.bench.results.row_format import Strict, Text
+from sysgym.bench.results.row_format import Name
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
-from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario
+from sysgym.studies.kept_rows import KeptRow, read_kept
 
 FILE = "kernel.jsonl"
 
 
-class _Line(Strict):
+class _Line(KeptRow):
     """One line of the file."""
 
-    key: Text
-    metrics: dict[Text, float]
+    metrics: dict[Name, float]
 
 
 class KernelEpisodes:
@@ -42,22 +39,14 @@ class KernelEpisodes:
 
     def __init__(self, folder: Path) -> None:
         path = folder / FILE
-        content = path.read_bytes() if path.exists() else b""
-        whole = content[: content.rfind(b"\n") + 1]
-        self._metrics: dict[str, dict[str, float]] = {}
-        for number, line in enumerate(whole.splitlines(), start=1):
-            try:
-                read = _Line.model_validate_json(line)
-            except ValidationError as error:
-                raise SysgymError(
-                    f"{path}, line {number}: not an episode of the kernel; delete the file"
-                ) from error
-            self._metrics[read.key] = dict(read.metrics)
-        self._file = LineFile(path, len(whole))
+        lines, whole_bytes = read_kept(path, _Line, "an episode of the kernel")
+        self._metrics: dict[str, dict[str, float]] = {line["key"]: line["metrics"] for line in lines}
+        self._programs = programs_sha256()
+        self._file = LineFile(path, whole_bytes)
 
     def get(self, scenario: CongestionScenario, contender: Contender, seed: int) -> dict[str, float] | None:
         """Return the metrics of an episode; None if it was not played."""
-        return self._metrics.get(_key(scenario, contender, seed))
+        return self._metrics.get(self._key(scenario, contender, seed))
 
     def add(
         self, scenario: CongestionScenario, contender: Contender, seed: int, metrics: Mapping[str, float]
@@ -67,7 +56,7 @@ class KernelEpisodes:
         Raises:
             StorageError: The file cannot be written.
         """
-        key = _key(scenario, contender, seed)
+        key = self._key(scenario, contender, seed)
         self._metrics[key] = dict(metrics)
         self._file.append(json.dumps({"key": key, "metrics": dict(metrics)}).encode() + b"\n")
 
@@ -75,10 +64,9 @@ class KernelEpisodes:
         """Close the file."""
         self._file.close()
 
-
-def _key(scenario: CongestionScenario, contender: Contender, seed: int) -> str:
-    identity = (scenario.sha256(), contender.identity, seed, programs_sha256())
-    return hashlib.sha256(repr(identity).encode()).hexdigest()
+    def _key(self, scenario: CongestionScenario, contender: Contender, seed: int) -> str:
+        identity = (scenario.sha256(), contender.identity, seed, self._programs)
+        return hashlib.sha256(repr(identity).encode()).hexdigest()
 
 
 def programs_sha256() -> str:

@@ -20,12 +20,15 @@ import numpy as np
 from sysgym.agents.protocol import environment_arguments
 from sysgym.agents.registry import make_agent
 from sysgym.bench.contenders import Contender, PluginFile
+from sysgym.bench.results.row_format import Name
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean
 from sysgym.bench.tables import Table, interval_text
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.requirements import check_requirements
+from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.emulator.packets.workloads import scenario_flows
 from sysgym.envs.congestion.datacenter.rewards import jain_index
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
@@ -46,6 +49,7 @@ its fair share."""
 class _RowFields(KeptRow):
     """Line of the file of rows."""
 
+    laws: list[Name]
     share: float
     jain_index: float
     converged_s: float | None
@@ -187,7 +191,8 @@ def common_first(
 
 
 def _flow_count(scenario: CongestionScenario) -> int:
-    return len(PacketNetwork(scenario).schedule.size_bytes)
+    drawn = scenario_flows(scenario, build_topology(scenario.topology), np.random.default_rng(0))
+    return len(drawn.size_bytes)
 
 
 def _converged_s(goodput: FloatArray, duration_s: float, started_s: float) -> float | None:
@@ -219,6 +224,12 @@ class Neighbours:
             raise SysgymError(
                 f"{self.scenario.name}: its workload is {self.scenario.workload.kind!r}; neighbours need"
                 ' long-lived flows, as in dumbbell-10g (workload.kind = "long_lived")'
+            )
+        names = [law.name for law in self.laws]
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise SysgymError(
+                f"the laws are {', '.join(names)}; expected two or more with different names"
+                " (-c NAME=WHO gives a name)"
             )
         n_flows = _flow_count(self.scenario)
         if n_flows % 2:

@@ -109,8 +109,10 @@ GOALS = {
 """Metric -> largest relative difference between the backends."""
 
 TIMEOUTS_FACTOR = 1.5
+"""Goal for time-outs."""
+
 TIMEOUTS_OFFSET = 0.5
-"""Goal for time-outs, counting half a time-out more on both backends, so that 0 and 0.2 are alike."""
+"""Time-outs that count more on both backends, so that 0 and 0.2 are alike."""
 
 CALM_GOALS = (
     "goodput_bps",

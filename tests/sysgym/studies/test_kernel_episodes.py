@@ -47,7 +47,8 @@ def test_a_line_cut_off_is_forgotten_and_another_one_refused(tmp_path: Path) -> 
 def test_other_programs_mean_other_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(KernelEpisodes(tmp_path)) as kept:
         kept.add(SCENARIO, DCTCP, 20_000, {"timeouts": 2.0})
-        monkeypatch.setattr(kernel_episodes, "SOURCES", tmp_path)
+    monkeypatch.setattr(kernel_episodes, "SOURCES", tmp_path)
+    with closing(KernelEpisodes(tmp_path)) as kept:
         assert kept.get(SCENARIO, DCTCP, 20_000) is None
 
 

@@ -102,6 +102,9 @@ def test_settings_that_cannot_be_played_are_refused() -> None:
     odd = load_scenario("parking-lot-4", expect=CongestionScenario)
     with pytest.raises(SysgymError, match="even number"):
         Neighbours(odd, laws("dctcp", "reno"), 0.1, 1)
+    for names in (("dctcp",), ("dctcp", "reno", "dctcp")):
+        with pytest.raises(SysgymError, match="two or more with different names"):
+            Neighbours(DUMBBELL, laws(*names), 0.1, 1)
     with pytest.raises(SysgymError, match="--duration"):
         Neighbours(DUMBBELL, laws("dctcp", "reno"), 0.0, 1)
     with pytest.raises(SysgymError, match="not a law of single flows"):

@@ -10,7 +10,8 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.options import TrustOption
-from sysgym.cli.terminal import bars, console, print_table
+from sysgym.cli.study.episodes import with_bar
+from sysgym.cli.terminal import console, print_table
 
 
 def neighbours(
@@ -71,19 +72,11 @@ def neighbours(
     played = study.Neighbours(loaded, [replace(one, trusted=trust) for one in who], duration, seeds)
     folder = out if out is not None else Path("results") / f"neighbours-{loaded.name}"
     screen = console()
-    try:
-        with bars() as progress:
-            bar = progress.add_task("episodes", total=None)
-            rows = study.run_neighbours(
-                played,
-                folder,
-                n_workers=jobs or cpus(),
-                plugins=[one.file for one in plugins],
-                tell=lambda done, of: progress.update(bar, completed=done, total=of),
-            )
-    except KeyboardInterrupt:
-        screen.print(f"stopped; finished episodes are in {folder}; run the same command again to continue")
-        raise typer.Exit(130) from None
+    files = [one.file for one in plugins]
+    rows = with_bar(
+        folder,
+        lambda tell: study.run_neighbours(played, folder, n_workers=jobs or cpus(), plugins=files, tell=tell),
+    )
     laws = [one.name for one in played.laws]
     found = list(study.tables(laws, rows))
     sentences = study.verdicts(laws, rows)

@@ -10,7 +10,8 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.options import TrustOption
-from sysgym.cli.terminal import bars, console, print_table
+from sysgym.cli.study.episodes import with_bar
+from sysgym.cli.terminal import console, print_table
 
 
 def stress(
@@ -96,19 +97,11 @@ def stress(
     played = Stress(loaded, split, seeds, contenders, list(dict.fromkeys([Condition(), *conditions])))
     folder = out if out is not None else Path("results") / f"stress-{loaded.name}"
     screen = console()
-    try:
-        with bars() as progress:
-            bar = progress.add_task("episodes", total=None)
-            rows = run_stress(
-                played,
-                folder,
-                n_workers=jobs or cpus(),
-                plugins=[one.file for one in plugins],
-                tell=lambda done, of: progress.update(bar, completed=done, total=of),
-            )
-    except KeyboardInterrupt:
-        screen.print(f"stopped; finished episodes are in {folder}; run the same command again to continue")
-        raise typer.Exit(130) from None
+    files = [one.file for one in plugins]
+    rows = with_bar(
+        folder,
+        lambda tell: run_stress(played, folder, n_workers=jobs or cpus(), plugins=files, tell=tell),
+    )
     found = list(tables(played, rows))
     write_atomically(folder / "stress.md", markdown(played, found).encode())
     for one in found:
