@@ -10,10 +10,11 @@ import pytest
 
 from sysgym.bench.contenders import parse_contender
 from sysgym.emulator.packets.transports import get_transport
+from sysgym.envs.congestion.sharing import common_first, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.studies import neighbours as study
-from sysgym.studies.neighbours import Neighbours, common_first, measure, run_neighbours
+from sysgym.studies.neighbours import Neighbours, run_neighbours
 from sysgym.studies.neighbours_picture import draw
 
 DUMBBELL = load_scenario("dumbbell-10g", expect=CongestionScenario)
@@ -25,7 +26,7 @@ def laws(*names: str) -> list[Any]:
 
 
 def measured(first: str, second: str, seed: int = 0) -> study.Measured:
-    return measure(DUMBBELL, get_transport(first), get_transport(second), DURATION_S, seed)
+    return measure_sharing(DUMBBELL, get_transport(first), get_transport(second), DURATION_S, seed)
 
 
 def test_flows_of_one_law_share() -> None:

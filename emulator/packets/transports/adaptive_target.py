@@ -1,0 +1,327 @@
+"""Adaptive target: queueing delay around a target that adapts to other laws.
+
+Once a round trip the window follows the queue that the round's delay tells of, as in Swift (Kumar et al.,
+SIGCOMM 2020, section 3): it grows additively below a target and decreases in proportion to the excess above
+it. The target is larger for small windows, which makes shares equal (3.5). Further rules:
+
+- Others that keep longer queues would take everything. They are noticed by decreases that have no effect on
+  the queue: the window from before is then restored, and the target raised above the queue. It falls back
+  slowly, and rises again if the queue still does not follow. (Copa, Arun and Balakrishnan, NSDI 2018, and
+  Nimbus, Goyal et al., SIGCOMM 2022, also have a mode for such company, and other signs of it.)
+- Marks reduce the window as DCTCP's do (RFC 8257, 3.3), unless nearly every packet has been marked for some
+  round trips, as beside laws that ignore marks.
+- Young flows grow faster and decrease less, so that short flows finish soon (as in PIAS, Bai et al., NSDI
+  2015, where priorities do that).
+- After some round trips without a queue the window grows by a share of itself.
+- A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
+
+It has 26 constants, in packets, round trips and shares, so that they fit every line. They are the
+transport's parameters: a search over them needs no compilation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from numba import njit
+
+from sysgym.emulator.packets.transports.base import Transport, parameter
+from sysgym.scenarios.errors import SysgymError
+
+NAME = "adaptive_target"
+
+
+class Constant(NamedTuple):
+    """Constant of the law.
+
+    Attributes:
+        name: Name.
+        value: Value before any search.
+        least: Smallest value.
+        most: Largest value.
+        meaning: What it is.
+    """
+
+    name: str
+    value: float
+    least: float
+    most: float
+    meaning: str
+
+
+CONSTANTS = (
+    Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's"),
+    Constant("target", 4.0, 0.5, 64.0, "target of the queue, packets"),
+    Constant(
+        "target_of_small",
+        16.0,
+        0.5,
+        128.0,
+        "its addition for a window of one packet; for w packets over sqrt(w)",
+    ),
+    Constant("target_of_path", 0.05, 0.001, 1.0, "its addition over the path's bandwidth-delay product"),
+    Constant("growth", 1.0, 0.1, 8.0, "growth, packets a round trip (additive increase)"),
+    Constant("decrease", 0.8, 0.1, 2.0, "decrease over the relative excess"),
+    Constant("most_decrease", 0.4, 0.05, 0.75, "largest decrease of a round trip"),
+    Constant("mark_decrease", 0.5, 0.01, 1.0, "decrease over the average share of marks"),
+    Constant("youth_growth", 1.0, 0.01, 16.0, "addition to a new flow's growth, over the usual one"),
+    Constant("youth_calm", 0.5, 0.01, 1.0, "share by which a new flow decreases less"),
+    Constant("youth_packets", 64.0, 4.0, 4096.0, "packets after which a flow is half as young"),
+    Constant("start_pace", 2.0, 1.0, 16.0, "pace in slow start, windows a round trip"),
+    Constant("pace", 1.25, 0.9, 2.5, "pace after slow start, windows a round trip"),
+    Constant("patience", 8.0, 1.05, 16.0, "factor of a decrease without effect, from which the target rises"),
+    Constant("patience_again", 1.3, 1.05, 8.0, "the same while the target is raised"),
+    Constant("stretch_up", 1.0, 0.05, 3.0, "doublings by which the target then rises above the queue"),
+    Constant("undo", 1.0, 0.25, 1.5, "share of the window before the decrease that is then restored"),
+    Constant("stretch_down", 0.02, 0.001, 1.0, "doublings by which the target falls in a round trip"),
+    Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling of the target"),
+    Constant("marks_memory", 0.2, 0.002, 0.5, "gain of the slow average of marks"),
+    Constant("marks_ignored", 4.0, 1.0, 32.0, "marks count by 1 less the average to this power"),
+    Constant("calm_rounds", 4.0, 1.0, 64.0, "round trips without a queue before growth by a share"),
+    Constant("calm_growth", 0.1, 0.01, 1.0, "that share of the window, a round trip"),
+    Constant("loss_decrease", 0.4, 0.1, 0.7, "decrease after a loss with a queue at the target or above"),
+    Constant("loss_least", 0.1, 0.01, 0.7, "decrease after a loss without a queue, over the former"),
+    Constant(
+        "loss_rest", 16.0, 0.5, 256.0, "round trips between decreases for losses while the target is raised"
+    ),
+)
+"""Constants of the law, in the order of the transport's parameters."""
+
+N_PARAMETERS = len(CONSTANTS)
+(
+    FIRST_WINDOW, TARGET, TARGET_OF_SMALL, TARGET_OF_PATH, GROWTH, DECREASE, MOST_DECREASE, MARK_DECREASE,
+    YOUTH_GROWTH, YOUTH_CALM, YOUTH_PACKETS, START_PACE, PACE, PATIENCE, PATIENCE_AGAIN, STRETCH_UP, UNDO,
+    STRETCH_DOWN, STRETCH_CALM, MARKS_MEMORY, MARKS_IGNORED, CALM_ROUNDS, CALM_GROWTH, LOSS_DECREASE,
+    LOSS_LEAST, LOSS_REST,
+) = range(N_PARAMETERS)  # fmt: skip
+
+MARK_GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
+LEAST_WINDOW, MOST_WINDOW = 0.01, 1e6  # packets
+MOST_STRETCH = 10.0  # log2
+FOLLOWS = 0.95  # a queue above this share of the last one has not followed the window
+CALM = 0.125  # a queue below this share of the target counts as none
+
+# Slots of flow.state.
+WINDOW = 0  # packets; may be a fraction of one, flow.cwnd is at least one
+ALPHA = 1  # average share of marks
+MARKS = 2  # slow average
+STRETCH = 3  # log2 of the target over its least
+CALM_FOR = 4  # rounds without a queue
+PER_ROUND = 5  # growth, packets per round trip
+QUEUE = 6  # of the last round over the target
+ROUND_END = 7  # the round ends when this number is acknowledged
+ACKED = 8  # of the round, like the next four
+MARKED = 9
+RTT_SUM_NS = 10
+RTT_SAMPLES = 11
+RTT_LEAST_NS = 12
+LOST = 13
+DELIVERED = 14
+WINDOW_BELOW = 15  # packets, when the queue was last below the target
+QUEUE_BEFORE = 16  # packets, of the last round
+RESTS = 17  # rounds in which no loss matters
+
+
+@njit(forceinline=True)
+def begin_round(flow: Any) -> None:
+    """Reset the measurements for the next round."""
+    state = flow.state
+    state[ROUND_END] = flow.nxt
+    state[ACKED] = 0.0
+    state[MARKED] = 0.0
+    state[RTT_SUM_NS] = 0.0
+    state[RTT_SAMPLES] = 0.0
+    state[RTT_LEAST_NS] = 0.0
+    state[LOST] = 0.0
+
+
+@njit(forceinline=True)
+def set_window(flow: Any, event: Any, window: float) -> None:
+    """Set window and pace; below one packet, one is in flight at a time, paced at the window's rate."""
+    rtt_ns = max(flow.srtt_ns, float(flow.base_rtt_ns))
+    flow.state[WINDOW] = min(max(window, LEAST_WINDOW), MOST_WINDOW)
+    flow.cwnd = max(flow.state[WINDOW], 1.0)
+    pace = 1.0
+    if flow.state[WINDOW] >= 1.0:
+        pace = parameter(event, START_PACE) if flow.state[WINDOW] < flow.ssthresh else parameter(event, PACE)
+    flow.pacing_rate_bps = pace * 8e9 * flow.packet_bytes * flow.state[WINDOW] / rtt_ns
+
+
+@njit(forceinline=True)
+def line_packets(flow: Any) -> float:
+    """Return the packets that the flow's line sends in a nanosecond."""
+    return flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes)
+
+
+@njit
+def least_target(flow: Any, event: Any) -> float:
+    """Return the target of the queue, in packets, where there are no other laws."""
+    path = line_packets(flow) * flow.base_rtt_ns
+    return (
+        parameter(event, TARGET)
+        + parameter(event, TARGET_OF_SMALL) / math.sqrt(max(flow.state[WINDOW], 0.04))
+        + parameter(event, TARGET_OF_PATH) * path
+    )
+
+
+@njit
+def adapt_target(flow: Any, event: Any, target: float, queue: float, least_queue: float) -> None:
+    """Lower the target a little; raise it, and undo the decreases, if the queue does not follow them."""
+    state = flow.state
+    follows = queue < FOLLOWS * state[QUEUE_BEFORE]
+    state[QUEUE_BEFORE] = queue
+    patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
+    state[STRETCH] = max(state[STRETCH] - parameter(event, STRETCH_DOWN), 0.0)
+    if least_queue > target and not follows and state[WINDOW] * patience < state[WINDOW_BELOW]:
+        state[STRETCH] += math.log2(queue / target) + parameter(event, STRETCH_UP)
+        state[WINDOW] = max(state[WINDOW], parameter(event, UNDO) * state[WINDOW_BELOW])
+        state[WINDOW_BELOW] = state[WINDOW]
+        state[QUEUE] = 1.0
+    if queue <= target:
+        state[WINDOW_BELOW] = state[WINDOW]
+    state[STRETCH] = min(max(state[STRETCH], 0.0), MOST_STRETCH)
+
+
+@njit
+def factor_of_marks(flow: Any, event: Any) -> float:
+    """Update the averages of marks, and return by what marks multiply the window."""
+    state = flow.state
+    share = state[MARKED] / max(state[ACKED], 1.0)
+    state[ALPHA] += MARK_GAIN * (share - state[ALPHA])
+    state[MARKS] += parameter(event, MARKS_MEMORY) * (share - state[MARKS])
+    if state[MARKED] == 0.0:
+        return 1.0
+    heeded = 1.0 - state[MARKS] ** parameter(event, MARKS_IGNORED)
+    return 1.0 - parameter(event, MARK_DECREASE) * state[ALPHA] * heeded
+
+
+@njit
+def set_growth(flow: Any, event: Any, youth: float, queue: float, target: float) -> None:
+    """Set the growth of the next round."""
+    state = flow.state
+    state[PER_ROUND] = parameter(event, GROWTH) * (1.0 + parameter(event, YOUTH_GROWTH) * youth)
+    state[CALM_FOR] = state[CALM_FOR] + 1.0 if queue < CALM * target else 0.0
+    if state[CALM_FOR] > parameter(event, CALM_ROUNDS):
+        state[PER_ROUND] = max(state[PER_ROUND], parameter(event, CALM_GROWTH) * state[WINDOW])
+
+
+@njit
+def end_round(flow: Any, event: Any) -> None:
+    """Compare the queue of the round with the target; set the window, and its growth in the next round."""
+    state = flow.state
+    per_ns = line_packets(flow)
+    base_ns = float(flow.base_rtt_ns)
+    queue = per_ns * max(state[RTT_SUM_NS] / state[RTT_SAMPLES] - base_ns, 0.0)
+    least_queue = per_ns * max(state[RTT_LEAST_NS] - base_ns, 0.0)
+    target = least_target(flow, event) * 2.0 ** state[STRETCH]
+    youth = 2.0 ** (-state[DELIVERED] / parameter(event, YOUTH_PACKETS))
+    factor = factor_of_marks(flow, event)
+    if queue > target:
+        decrease = parameter(event, DECREASE) * (queue - target) / (queue + per_ns * base_ns)
+        decrease *= (1.0 - parameter(event, YOUTH_CALM) * youth) * 2.0 ** (
+            -parameter(event, STRETCH_CALM) * state[STRETCH]
+        )
+        factor = min(factor, 1.0 - min(decrease, parameter(event, MOST_DECREASE)))
+    if state[LOST] == 0.0:
+        state[WINDOW] *= factor
+    if queue > target or factor < 1.0:
+        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+    state[QUEUE] = queue / target
+    state[RESTS] = max(state[RESTS] - 1.0, 0.0)
+    set_growth(flow, event, youth, queue, target)
+    adapt_target(flow, event, target, queue, least_queue)
+    begin_round(flow)
+
+
+@njit(forceinline=True)
+def grow(flow: Any, event: Any) -> None:
+    """Double in slow start, else grow by PER_ROUND packets per round trip, if the flow is window-limited."""
+    window = flow.state[WINDOW]
+    if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
+        return
+    if window < flow.ssthresh:
+        flow.state[WINDOW] = window + min(event.acked_packets, 2)
+    elif flow.state[QUEUE] <= 1.0:
+        flow.state[WINDOW] = window + flow.state[PER_ROUND] * min(event.acked_packets / max(window, 1.0), 1.0)
+
+
+def on_start(flow: Any, event: Any) -> None:
+    """Set the first window."""
+    state = flow.state
+    state[PER_ROUND] = 1.0
+    state[QUEUE] = 1.0  # unknown
+    begin_round(flow)
+    set_window(flow, event, flow.cwnd * parameter(event, FIRST_WINDOW))
+    state[WINDOW_BELOW] = state[WINDOW]
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Count the ACK and grow; once per round trip, compare the queue with the target."""
+    state = flow.state
+    state[ACKED] += event.acked_packets
+    state[DELIVERED] += event.acked_packets
+    if event.rtt_ns > 0:
+        state[RTT_SUM_NS] += event.rtt_ns
+        state[RTT_SAMPLES] += 1.0
+        if state[RTT_LEAST_NS] == 0.0 or event.rtt_ns < state[RTT_LEAST_NS]:
+            state[RTT_LEAST_NS] = event.rtt_ns
+    if event.marked:
+        state[MARKED] += event.acked_packets
+        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+    grow(flow, event)
+    if flow.una > state[ROUND_END] and state[RTT_SAMPLES] > 0.0:
+        end_round(flow, event)
+    set_window(flow, event, state[WINDOW])
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """Reduce the window, the less, the shorter the queue was."""
+    state = flow.state
+    state[LOST] = 1.0
+    weight = max(min(state[QUEUE], 1.0), parameter(event, LOSS_LEAST))
+    if state[RESTS] > 0.0:
+        weight = 0.0
+    elif state[STRETCH] > 0.0:  # others may lose packets all the time
+        state[RESTS] = parameter(event, LOSS_REST)
+    set_window(flow, event, state[WINDOW] * (1.0 - parameter(event, LOSS_DECREASE) * weight))
+    flow.ssthresh = max(state[WINDOW], 1.0)
+
+
+def on_timeout(flow: Any, event: Any) -> None:
+    """Start again from one packet (RFC 5681, 3.1)."""
+    flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
+    begin_round(flow)
+    flow.state[LOST] = 1.0
+    set_window(flow, event, 1.0)
+
+
+def adaptive_target_transport(parameters: Iterable[float]) -> Transport:
+    """Return the transport with the given constants.
+
+    Args:
+        parameters: A value for each of :data:`CONSTANTS`.
+
+    Raises:
+        SysgymError: If their number is wrong, or one is outside its bounds.
+    """
+    values = tuple(float(value) for value in parameters)
+    if len(values) != N_PARAMETERS:
+        raise SysgymError(f"{NAME}: expected {N_PARAMETERS} constants, got {len(values)}")
+    for value, constant in zip(values, CONSTANTS, strict=True):
+        if not constant.least <= value <= constant.most:
+            raise SysgymError(
+                f"{NAME}: {constant.name} is {value:g}, expected {constant.least:g} to {constant.most:g}"
+            )
+    return Transport(
+        name=NAME,
+        summary="queueing delay around a target that adapts to other laws; constants found by search",
+        reference="after Kumar et al. (Swift), SIGCOMM 2020, and RFC 8257",
+        on_start=on_start,
+        on_ack=on_ack,
+        on_loss=on_loss,
+        on_timeout=on_timeout,
+        ecn_capable=True,
+        parameters=values,
+    )

@@ -1,0 +1,110 @@
+"""How the flows of two congestion control laws share a network."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.requirements import check_requirements
+from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.workloads import scenario_flows
+from sysgym.envs.congestion.datacenter.rewards import jain_index
+from sysgym.errors import SysgymError
+from sysgym.scenarios import CongestionScenario
+
+WINDOWS = 100
+"""Parts of an episode for which goodput is read."""
+
+CONVERGED = 0.95
+"""Jain's index of the goodputs of a window from which flows count as converged."""
+
+
+class Sharing(NamedTuple):
+    """What an episode shows.
+
+    Attributes:
+        share: Mean goodput of the first law's flows over that of all flows, in the second half; 1 is fair.
+        jain_index: Jain's index of all flows' goodputs, in the second half.
+        converged_s: Time from the last flow's start until Jain's index of a hundredth of the episode stays
+            at 0.95 or more; None: it does not.
+        queue_mean_bytes: Mean queue of the port where it is largest, in the second half.
+        goodput_bps: Goodput of all flows together, in the second half.
+    """
+
+    share: float
+    jain_index: float
+    converged_s: float | None
+    queue_mean_bytes: float
+    goodput_bps: float
+
+
+def measure_sharing(
+    scenario: CongestionScenario, first: Transport, second: Transport, duration_s: float, seed: int
+) -> Sharing:
+    """Simulate both laws on alternate flows and return what the episode shows.
+
+    Args:
+        scenario: Scenario with long-lived flows.
+        first: Law of half of the flows.
+        second: Law of the other half.
+        duration_s: Simulated time.
+        seed: Seed of the flows' starts; odd: the halves are exchanged.
+    """
+    n_flows = flow_count(scenario)
+    is_first = (np.arange(n_flows) + seed) % 2 == 0
+    common, other = common_first(scenario, first, second)
+    flows = np.flatnonzero(is_first if other is first else ~is_first)
+    own = {} if first.name == second.name else {int(flow): other for flow in flows}
+    network = PacketNetwork(scenario, transport=common, flow_transports=own)
+    network.reset(seed)
+    delivered_bytes = np.zeros((WINDOWS + 1, n_flows))
+    queue_byte_s = np.zeros((WINDOWS + 1, network.n_links))
+    for window in range(1, WINDOWS + 1):
+        network.advance(duration_s * window / WINDOWS - network.now_s)
+        delivered_bytes[window] = network.flows().delivered_bytes
+        queue_byte_s[window] = network.ports().queue_byte_s
+    goodput = np.diff(delivered_bytes, axis=0) * 8.0 * WINDOWS / duration_s
+    half = WINDOWS // 2
+    settled = goodput[half:].mean(axis=0)
+    return Sharing(
+        share=float(settled[is_first].mean() / settled.mean()),
+        jain_index=jain_index(settled),
+        converged_s=_converged_s(goodput, duration_s, float(network.flows().start_s.max())),
+        queue_mean_bytes=float((queue_byte_s[-1] - queue_byte_s[half]).max()) * 2.0 / duration_s,
+        goodput_bps=float(settled.sum()),
+    )
+
+
+def common_first(
+    scenario: CongestionScenario, first: Transport, second: Transport
+) -> tuple[Transport, Transport]:
+    """Return two laws in the order in which they share a network: that of all flows, then that of some.
+
+    A network has the timers, the telemetry and the notifications of its common law only.
+
+    Raises:
+        SysgymError: Each of the two needs something that the other lacks.
+    """
+    try:
+        check_requirements(scenario, first, [second])
+    except SysgymError:
+        check_requirements(scenario, second, [first])
+        return second, first
+    return first, second
+
+
+def flow_count(scenario: CongestionScenario) -> int:
+    """Return the number of flows of a scenario."""
+    drawn = scenario_flows(scenario, build_topology(scenario.topology), np.random.default_rng(0))
+    return len(drawn.size_bytes)
+
+
+def _converged_s(goodput: NDArray[np.float64], duration_s: float, started_s: float) -> float | None:
+    fair = np.array([jain_index(window) >= CONVERGED for window in goodput])
+    unfair = np.flatnonzero(~fair)
+    begin = int(unfair[-1]) + 1 if len(unfair) else 0
+    return max(duration_s * begin / len(fair) - started_s, 0.0) if begin < len(fair) else None
