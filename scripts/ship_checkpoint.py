@@ -13,9 +13,11 @@ import argparse
 from pathlib import Path
 
 from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
-from sysgym.agents.learned.congestion.neural.agent import NeuralAgent, read_law
+from sysgym.agents.learned.congestion.adaptive_target.agent import FORM as ADAPTIVE_TARGET
+from sysgym.agents.learned.congestion.neural.agent import FORM as NEURAL
 from sysgym.agents.learned.shipped import FOLDER
 from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.files import parse_json, read_limited
 
 LARGEST_BYTES = 200_000
 
@@ -39,8 +41,10 @@ def main() -> None:
 
 
 def _law(checkpoint: Path) -> Path:
-    path = FOLDER / f"{NeuralAgent.name}.json"
-    read_law(checkpoint).write(path)
+    agent = parse_json(read_limited(checkpoint, LARGEST_BYTES)).get("agent")
+    form = ADAPTIVE_TARGET if agent == ADAPTIVE_TARGET.agent else NEURAL
+    path = FOLDER / f"{form.agent}.json"
+    form.write(form.read(checkpoint), path)
     return path
 
 

@@ -67,6 +67,17 @@ AGENTS = (
         checkpoint_suffix=".json",
     ),
     AgentInfo(
+        "adaptive_target",
+        "queueing delay around a target that adapts to other laws, in every flow (CMA-ES)",
+        "sysgym.agents.learned.congestion.adaptive_target.agent:AdaptiveTargetAgent",
+        learned=True,
+        family=_FAMILY,
+        trainer="sysgym.agents.learned.congestion.adaptive_target.search:train_adaptive_target",
+        env_id=_NETWORK,
+        transport="adaptive_target",
+        checkpoint_suffix=".json",
+    ),
+    AgentInfo(
         "ppo_hosts",
         "PPO with one network for every host, whatever their number (stable-baselines3)",
         "sysgym.agents.learned.loading:load_agent",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.agents.learned.congestion.neural.agent import read_law
+from sysgym.agents.learned.congestion.neural.agent import FORM
 from sysgym.agents.learned.deploy.fuzz import replay
 from sysgym.agents.learned.stragglers.transfer import Transfer
 from sysgym.bench.contenders import file_sha256, load_plugin
@@ -29,7 +29,7 @@ def pipe(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("read", [file_sha256, load_plugin, read_law, replay, Transfer])
+@pytest.mark.parametrize("read", [file_sha256, load_plugin, FORM.read, replay, Transfer])
 def test_a_pipe_is_refused(pipe: Path, read: Callable[[Path], object]) -> None:
     with pytest.raises(SysgymError, match=r"pipe\.py: "):
         read(pipe)

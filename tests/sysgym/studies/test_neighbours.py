@@ -10,6 +10,7 @@ import pytest
 
 from sysgym.bench.contenders import parse_contender
 from sysgym.emulator.packets.transports import get_transport
+from sysgym.envs.congestion import sharing
 from sysgym.envs.congestion.sharing import common_first, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -69,9 +70,9 @@ def test_the_law_with_needs_is_that_of_all_flows() -> None:
 def test_convergence_is_where_the_last_unfair_window_ends() -> None:
     fair, unfair = [1.0, 1.0], [1.0, 0.1]
     goodput = np.array([unfair, fair, unfair, fair, fair])
-    assert study._converged_s(goodput, 10.0, 1.0) == pytest.approx(5.0)
-    assert study._converged_s(goodput[:3], 6.0, 1.0) is None
-    assert study._converged_s(goodput[3:], 4.0, 1.0) == 0.0
+    assert sharing._converged_s(goodput, 10.0, 1.0) == pytest.approx(5.0)
+    assert sharing._converged_s(goodput[:3], 6.0, 1.0) is None
+    assert sharing._converged_s(goodput[3:], 4.0, 1.0) == 0.0
 
 
 def test_rows_are_kept_and_shown(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sysgym.agents.learned.congestion.neural.agent import Law, read_law
+from sysgym.agents.learned.congestion.law import Law
+from sysgym.agents.learned.congestion.neural.agent import FORM as LAW_FORM
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph
 from sysgym.agents.learned.deploy.source import Source
 from sysgym.agents.learned.policy import Mlp
@@ -73,5 +74,5 @@ def read_source(path: Path) -> Source:
     Raises:
         SysgymError: If the file is not a law.
     """
-    law = read_law(path)
+    law = LAW_FORM.read(path)
     return Source(law_graph(law), law_about(law), lambda: law_properties(path, law), "")

@@ -11,11 +11,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.congestion.max import MaxAgent
-from sysgym.agents.protocol import play_episode
+from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.emulator.packets.transports import Transport
-from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
-from sysgym.scenarios import CongestionScenario
 
 BASELINE = "dctcp"
 
@@ -43,22 +40,6 @@ FAIRNESS_WEIGHT = 5.0
 
 _LEAST_QUEUE_BYTES = 3_000.0
 """Queue below which queues count as equal: one or two packets."""
-
-
-@dataclass(frozen=True)
-class Episode:
-    """Episode to play: scenario, split and seed."""
-
-    scenario: CongestionScenario
-    split: str
-    seed: int
-
-    def play(self, transport: str | Transport) -> dict[str, float]:
-        """Return the metrics of the episode with all flows on a transport."""
-        env = DatacenterCC(scenario=self.scenario, split=self.split, transport=transport)
-        _, info = play_episode(env, MaxAgent(), options={"episode_seed": self.seed})
-        metrics: dict[str, float] = info["episode_metrics"]
-        return metrics
 
 
 def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:

@@ -11,7 +11,6 @@ on the validation split.
 
 from __future__ import annotations
 
-import csv
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +24,25 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import installed_versions
-from sysgym.agents.learned.congestion.neural.agent import Law
-from sysgym.agents.learned.congestion.neural.fitness import Episode, Judge
+from sysgym.agents.learned.congestion.episodes import Episode
+from sysgym.agents.learned.congestion.evolution import (
+    ask,
+    distribution_state,
+    like,
+    new_distribution,
+    note_generation,
+    restore_distribution,
+)
+from sysgym.agents.learned.congestion.law import Law
+from sysgym.agents.learned.congestion.neural.agent import FORM
+from sysgym.agents.learned.congestion.neural.fitness import Judge
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
-from sysgym.scenarios.errors import MissingExtra, SysgymError
-from sysgym.scenarios.files import own_file, read_limited, storing, write_atomically
+from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.files import read_limited, write_atomically
 
 FINAL = "final.json"
 STATE = "search.npz"
-CURVE = "progress.csv"
 LARGEST_STATE_BYTES = 64_000_000
 """Limit of the size of a search state; a typical one has a tenth of a megabyte."""
 
@@ -123,7 +131,7 @@ class Search:
             "scenarios": [one.sha256() for one in self.scenarios],
             "seed": self.seed,
             "schedule": asdict(self.schedule),
-            "evolution": {name: getattr(self.evolution, name) for name in _parts_of(self.evolution)},
+            "evolution": distribution_state(self.evolution),
             "rng": self.rng.bit_generator.state,
             **{name: getattr(self, name) for name in _PROGRESS},
         }
@@ -134,11 +142,10 @@ class Search:
         Raises:
             Exception: Any exception, if the state does not belong to such a search.
         """
-        for name in _parts_of(self.evolution):
-            setattr(self.evolution, name, _like(getattr(self.evolution, name), state["evolution"][name]))
+        restore_distribution(self.evolution, state["evolution"])
         self.rng.bit_generator.state = state["rng"]
         for name in _PROGRESS:
-            setattr(self, name, _like(getattr(self, name), state[name]))
+            setattr(self, name, like(getattr(self, name), state[name]))
 
     def stage_is_over(self, total_steps: int) -> bool:
         """Return whether this stage is complete, for a total number of steps."""
@@ -146,7 +153,7 @@ class Search:
 
     def join(self) -> None:
         """Begin the stage of all scenarios, around the best law of the first stage."""
-        self.evolution = _distribution(self.best, self.schedule.joint_sigma, self.seed)
+        self.evolution = new_distribution(self.best, self.schedule.joint_sigma, self.seed)
         self.best_loss = np.inf
         self.joined = True
 
@@ -166,10 +173,7 @@ class Search:
 
     def generation(self, judge: Judge) -> float:
         """Play one generation and update the distribution; return the mean loss of the candidates."""
-        # The generator of a search is not saved: each generation has one of its own.
-        state = np.random.SeedSequence([self.seed, self.generations]).generate_state(1)
-        self.evolution.reseed_rng(int(state[0]))
-        candidates = [self.evolution.ask() for _ in range(self.evolution.population_size)]
+        candidates = ask(self.evolution, self.seed, self.generations)
         places, episodes = self.draw()
         losses = judge.losses([neural_transport(weights) for weights in candidates], episodes)
         self.evolution.tell(list(zip(candidates, losses.mean(axis=1).tolist(), strict=True)))
@@ -249,7 +253,7 @@ def train_neural(
         if is_over and not search.joined:
             search.join()
         search.wall_s += time.perf_counter() - began_s
-        _note(
+        note_generation(
             folder,
             (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", validation),
         )
@@ -265,7 +269,7 @@ def train_neural(
         hyper_parameters={"also_on": list(also_on), "episode_steps": episode_steps, **asdict(schedule)},
         versions=installed_versions(("sysgym", "numpy", "numba", "cmaes")),
     )
-    law.write(folder / FINAL)
+    FORM.write(law, folder / FINAL)
     return folder / FINAL
 
 
@@ -281,7 +285,7 @@ def _shortened(scenario: Any, episode_steps: int) -> CongestionScenario:
 def _begin_or_resume(
     folder: Path, scenarios: list[CongestionScenario], seed: int, schedule: Schedule, resume: bool
 ) -> Search:
-    evolution = _distribution(np.zeros(N_PARAMETERS), schedule.sigma, seed)
+    evolution = new_distribution(np.zeros(N_PARAMETERS), schedule.sigma, seed)
     rng, standing = np.random.default_rng(seed), np.zeros(len(scenarios))
     search = Search(evolution, seed, schedule, rng, scenarios, standing, joined=schedule.alone_steps == 0)
     path = folder / STATE
@@ -308,42 +312,3 @@ def _begin_or_resume(
     except Exception as error:  # as above
         raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
     return search
-
-
-def _parts_of(evolution: Any) -> list[str]:
-    """Return the attributes of a distribution, without its generator, which is new in each generation."""
-    return [name for name in vars(evolution) if name != "_rng"]
-
-
-def _like(old: Any, new: Any) -> Any:
-    """Return a value from a file if it can replace another.
-
-    Raises:
-        ValueError: If it cannot.
-    """
-    if old is None and (new is None or isinstance(new, np.ndarray)):
-        return new  # what is computed when it is needed
-    if isinstance(old, np.ndarray):
-        fits = isinstance(new, np.ndarray) and new.shape == old.shape and new.dtype == old.dtype
-    else:
-        fits = isinstance(new, int | float) and isinstance(old, bool) == isinstance(new, bool)
-    if not fits:
-        raise ValueError(f"{str(new)[:40]} in the place of {str(old)[:40]}")
-    return new
-
-
-def _distribution(mean: NDArray[np.float64], sigma: float, seed: int) -> Any:
-    try:
-        from cmaes import CMA
-    except ImportError as error:
-        raise MissingExtra("train", "training neural") from error
-    return CMA(mean=mean.copy(), sigma=sigma, seed=seed)
-
-
-def _note(folder: Path, values: tuple[Any, ...]) -> None:
-    path = folder / CURVE
-    with storing(path), open(path, "a", newline="", opener=own_file) as file:
-        writer = csv.writer(file)
-        if file.tell() == 0:
-            writer.writerow(("generation", "steps", "wall_s", "mean_loss", "validation_loss"))
-        writer.writerow(values)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.agents.learned.congestion.neural.agent import Law
+from sysgym.agents.learned.congestion.law import Law
+from sysgym.agents.learned.congestion.neural.agent import FORM
 from sysgym.agents.learned.congestion.neural.export import law_about, law_graph, law_properties
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_bytes
@@ -37,7 +38,7 @@ def test_it_says_what_the_simulator_is_told(law: Law, monkeypatch: pytest.Monkey
     graph = law_graph(law)
     assert graph(seen).action == pytest.approx(expected, abs=1e-5)
     path = tmp_path / "law.json"
-    law.write(path)
+    FORM.write(law, path)
     runner = OnnxRunner(onnx_bytes(graph, lambda: law_properties(path, law)))
     assert runner(seen).action == pytest.approx(expected, abs=1e-5)
     assert runner.properties["agent"] == "neural"

@@ -13,10 +13,12 @@ import pytest
 
 from sysgym.agents import make_agent
 from sysgym.agents.learned import train
+from sysgym.agents.learned.congestion.episodes import Episode
+from sysgym.agents.learned.congestion.evolution import CURVE
 from sysgym.agents.learned.congestion.neural import search
-from sysgym.agents.learned.congestion.neural.agent import read_law
-from sysgym.agents.learned.congestion.neural.fitness import ENOUGH, WEIGHTS, Episode, Judge, loss
-from sysgym.agents.learned.congestion.neural.search import CURVE, Search
+from sysgym.agents.learned.congestion.neural.agent import FORM
+from sysgym.agents.learned.congestion.neural.fitness import ENOUGH, WEIGHTS, Judge, loss
+from sysgym.agents.learned.congestion.neural.search import Search
 from sysgym.agents.learned.shipped import shipped_checkpoint
 from sysgym.agents.protocol import environment_arguments, play_episode
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
@@ -103,7 +105,7 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     monkeypatch.setattr(search, "EPISODES_A_GENERATION", 1)
     monkeypatch.setattr(search, "EPISODES_A_VALIDATION", 1)
     steps_a_generation = POPULATION * 4
-    whole = read_law(
+    whole = FORM.read(
         train("neural", small, total_steps=2 * steps_a_generation, out=tmp_path / "whole", seed=5)
     )
 
@@ -117,7 +119,7 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
             train("neural", small, **{**arguments, **other}, resume=True)  # type: ignore[arg-type]
     with pytest.raises(SysgymError, match="has another list of scenarios"):
         train("neural", "incast-32", **arguments, resume=True)  # type: ignore[arg-type]
-    parts = read_law(train("neural", small, **arguments, resume=True))  # type: ignore[arg-type]
+    parts = FORM.read(train("neural", small, **arguments, resume=True))  # type: ignore[arg-type]
     assert parts == whole
     assert len((tmp_path / "parts" / CURVE).read_text().splitlines()) == 3
 
@@ -130,10 +132,10 @@ def test_the_other_scenarios_join_around_the_best_law_of_the_first(
 ) -> None:
     monkeypatch.setattr(search, "EPISODES_A_GENERATION", 2)
     monkeypatch.setattr(search, "EPISODES_A_VALIDATION", 1)
-    alone = read_law(train("neural", small, total_steps=1, out=tmp_path / "alone", seed=5))
+    alone = FORM.read(train("neural", small, total_steps=1, out=tmp_path / "alone", seed=5))
 
     arguments = {"total_steps": 2, "seed": 5, "hyper_parameters": STAGES}
-    whole = read_law(train("neural", small, out=tmp_path / "whole", **arguments))  # type: ignore[arg-type]
+    whole = FORM.read(train("neural", small, out=tmp_path / "whole", **arguments))  # type: ignore[arg-type]
     np.testing.assert_allclose(whole.parameters, alone.parameters, atol=1e-3)
     assert whole.parameters != alone.parameters
     assert whole.total_steps == 2 * POPULATION * 2 * 4  # one generation each: twice one, once each of two
@@ -141,7 +143,7 @@ def test_the_other_scenarios_join_around_the_best_law_of_the_first(
 
     with stopped(monkeypatch, lambda self: self.joined):
         train("neural", small, out=tmp_path / "parts", **arguments)  # type: ignore[arg-type]
-    parts = read_law(train("neural", small, out=tmp_path / "parts", resume=True, **arguments))  # type: ignore[arg-type]
+    parts = FORM.read(train("neural", small, out=tmp_path / "parts", resume=True, **arguments))  # type: ignore[arg-type]
     assert parts == whole
 
 
@@ -174,7 +176,7 @@ def test_a_checkpoint_plays_and_brings_its_transport(checkpoint: Path, small: Co
 
 
 def test_a_checkpoint_says_where_it_comes_from(checkpoint: Path) -> None:
-    law = read_law(checkpoint)
+    law = FORM.read(checkpoint)
     assert [scenario["name"] for scenario in law.trained_on] == ["dumbbell-10g"]
     assert law.seed == 3
     assert law.total_steps == POPULATION * 6 * 4
@@ -221,4 +223,4 @@ def test_a_law_that_lies_is_refused(tmp_path: Path, change: dict[str, Any]) -> N
     path = tmp_path / "law.json"
     path.write_text(json.dumps({**json.loads(shipped.read_text()), **change}))
     with pytest.raises(SysgymError, match=r"law\.json: "):
-        read_law(path)
+        FORM.read(path)

@@ -1,0 +1,145 @@
+"""Fitness of a law: compared with DCTCP where it is alone, and by its share where it is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.congestion.adaptive_target.lessons import FLOWS, INCAST, ITSELF, LINKS, Lesson
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.sharing import measure_sharing
+
+BASELINE = "dctcp"
+
+WEIGHTS = {
+    "queue_p99_bytes": 0.3,
+    "queue_mean_bytes": 0.1,
+    "fct_slowdown_p99": 1.5,
+    "fct_slowdown_p50": 1.0,
+}
+"""Weights of the mean logarithm of a metric over the baseline's; inapplicable metrics are omitted."""
+
+SIZE_CLASS_WEIGHT = 0.15
+"""Weight of each class of sizes, median and p99."""
+WORSE_SIZE_CLASS_WEIGHT = 2.0
+"""Its additional weight where it is worse than the baseline's."""
+
+SPARED_GOODPUT = {FLOWS: 0.012, INCAST: 0.003, LINKS: 0.008}
+"""Relative loss of goodput that is not penalised; episodes that are cut off at their end need some."""
+GOODPUT_WEIGHT = 25.0
+LONG_LIVED_GOODPUT_WEIGHT = 1.5
+"""Weight of the logarithm of long-lived flows' goodput, to which random losses matter."""
+
+LEAST_FAIRNESS = 0.985
+FAIRNESS_WEIGHT = 20.0
+LINKS_FAIRNESS = 0.98
+LINKS_FAIRNESS_WEIGHT = 4.0
+
+FAIR_DOUBLINGS = 1.2
+"""log2 of the share over the neighbour's, in either direction, from which it costs more."""
+MOST_DOUBLINGS = 4.0
+SHARE_WEIGHTS = 0.3, 1.5
+
+KIND_WEIGHTS = {FLOWS: 2.5, INCAST: 1.0, LINKS: 1.0, ITSELF: 1.0}
+NEIGHBOUR_WEIGHT = 0.6
+
+_LEAST_QUEUE_BYTES = {"queue_p99_bytes": 6_000.0, "queue_mean_bytes": 3_000.0}
+"""Queues below which queues count as equal: two and four packets."""
+
+_SLOWDOWN = "fct_slowdown_"
+
+Metrics = Mapping[str, float]
+
+
+def compare(metrics: Metrics, baseline: Metrics) -> dict[str, float]:
+    """Return the logarithm of each metric over the baseline's, and the shortfall of fairness."""
+    found = {
+        name: math.log(max(metrics[name], least) / max(baseline[name], least))
+        for name, least in _LEAST_QUEUE_BYTES.items()
+    }
+    for name, value in metrics.items():
+        if name.startswith(_SLOWDOWN) and name in baseline:
+            found[name] = math.log(value / baseline[name])
+    found["goodput_bps"] = math.log(max(metrics["goodput_bps"], 1.0) / max(baseline["goodput_bps"], 1.0))
+    if "jain_index" in metrics:
+        found["unfair"] = max(min(LINKS_FAIRNESS, baseline["jain_index"]) - metrics["jain_index"], 0.0)
+    return found
+
+
+def loss_of_kind(kind: str, compared: Sequence[Metrics]) -> float:
+    """Return the loss in the episodes of a kind, FLOWS, INCAST or LINKS; negative values are better.
+
+    Logarithms are averaged over episodes first, since one episode has few flows of some sizes.
+    """
+    names = {name for one in compared for name in one}
+    mean = {name: float(np.mean([one[name] for one in compared if name in one])) for name in names}
+    total = sum(weight * mean[name] for name, weight in WEIGHTS.items() if name in mean)
+    for name, value in mean.items():
+        if name.startswith(_SLOWDOWN) and name not in WEIGHTS:
+            total += SIZE_CLASS_WEIGHT * value + WORSE_SIZE_CLASS_WEIGHT * max(value, 0.0)
+    total += GOODPUT_WEIGHT * max(-mean["goodput_bps"] - SPARED_GOODPUT[kind], 0.0)
+    if kind == LINKS:
+        total -= LONG_LIVED_GOODPUT_WEIGHT * min(max(mean["goodput_bps"], -1.0), 1.0)
+    return total + LINKS_FAIRNESS_WEIGHT * mean.get("unfair", 0.0)
+
+
+def loss_of_share(share: float) -> float:
+    """Return the loss of a share, where 1 is fair and 2 everything."""
+    doublings = abs(math.log2(max(share, 1e-9) / max(2.0 - share, 1e-9)))
+    doublings = min(doublings, MOST_DOUBLINGS)
+    always, beyond = SHARE_WEIGHTS
+    return always * doublings + beyond * max(doublings - FAIR_DOUBLINGS, 0.0)
+
+
+@dataclass
+class Judge:
+    """Evaluator of laws in lessons, on all cores, with the baseline's results for each."""
+
+    n_threads: int = field(default_factory=numba.get_num_threads)
+    _baselines: dict[tuple[str, str, int], Metrics] = field(default_factory=dict)
+
+    def losses(self, laws: Sequence[Transport], lessons: Sequence[Lesson]) -> NDArray[np.float64]:
+        """Return the loss of every law, shape (n_laws,)."""
+        # The simulation is compiled code that releases Python's global lock.
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            list(pool.map(self._baseline, lessons))
+            jobs = [(law, lesson) for law in laws for lesson in lessons]
+            found = list(pool.map(lambda job: self._play(*job), jobs))
+        n = len(lessons)
+        return np.array([self._total(lessons, found[first : first + n]) for first in range(0, len(found), n)])
+
+    def _play(self, law: Transport, lesson: Lesson) -> dict[str, float]:
+        if lesson.kind in SPARED_GOODPUT:
+            return compare(lesson.episode.play(law), self._baseline(lesson))
+        other = law if lesson.kind == ITSELF else get_transport(lesson.kind)
+        sharing = measure_sharing(lesson.episode.scenario, law, other, lesson.duration_s, lesson.episode.seed)
+        if lesson.kind == ITSELF:
+            return {"loss": FAIRNESS_WEIGHT * max(LEAST_FAIRNESS - sharing.jain_index, 0.0)}
+        return {"loss": loss_of_share(sharing.share)}
+
+    @staticmethod
+    def _total(lessons: Sequence[Lesson], found: Sequence[dict[str, float]]) -> float:
+        by_kind: dict[str, list[dict[str, float]]] = {}
+        for lesson, one in zip(lessons, found, strict=True):
+            by_kind.setdefault(lesson.kind, []).append(one)
+        total = 0.0
+        for kind, several in by_kind.items():
+            alone = kind in SPARED_GOODPUT
+            loss = loss_of_kind(kind, several) if alone else float(np.mean([one["loss"] for one in several]))
+            total += KIND_WEIGHTS.get(kind, NEIGHBOUR_WEIGHT) * loss
+        return total
+
+    def _baseline(self, lesson: Lesson) -> Metrics:
+        if lesson.kind not in SPARED_GOODPUT:
+            return {}
+        episode = lesson.episode
+        key = (episode.scenario.sha256(), episode.split, episode.seed)
+        if key not in self._baselines:
+            self._baselines[key] = episode.play(BASELINE)
+        return self._baselines[key]

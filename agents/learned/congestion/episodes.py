@@ -1,0 +1,27 @@
+"""Episodes in which laws of all flows are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sysgym.agents.congestion.max import MaxAgent
+from sysgym.agents.protocol import play_episode
+from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+from sysgym.scenarios import CongestionScenario
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Episode to play: scenario, split and seed."""
+
+    scenario: CongestionScenario
+    split: str
+    seed: int
+
+    def play(self, transport: str | Transport) -> dict[str, float]:
+        """Return the metrics of the episode with all flows on a transport."""
+        env = DatacenterCC(scenario=self.scenario, split=self.split, transport=transport)
+        _, info = play_episode(env, MaxAgent(), options={"episode_seed": self.seed})
+        metrics: dict[str, float] = info["episode_metrics"]
+        return metrics

@@ -1,0 +1,143 @@
+"""Checkpoints of laws for single flows, and the agent that plays one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gymnasium as gym
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from sysgym.agents.congestion.max import MaxAgent
+from sysgym.agents.congestion.world import Action
+from sysgym.emulator.packets.transports import Transport
+from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.files import parse_json, read_limited, write_atomically
+from sysgym.scenarios.names import FILE_NAME, LONGEST_NAME
+
+LARGEST_LAW_BYTES = 10_000_000
+"""Limit of the size of a checkpoint; the package's own have a thousandth of it."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """Checkpoint of a law: one JSON file.
+
+    Attributes:
+        parameters: Parameters of the transport, in its order.
+        trained_on: Resolved scenarios of the curriculum.
+        total_steps: Decision intervals simulated in training.
+        seed: Seed of the search.
+        validation: Loss on the validation split; negative values are better than DCTCP.
+        hyper_parameters: Hyper-parameters of the search.
+        versions: Versions of the packages used in training.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    parameters: Sequence[float]
+    trained_on: Sequence[Mapping[str, Any]]
+    total_steps: int
+    seed: int
+    validation: float
+    hyper_parameters: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+
+@lru_cache(maxsize=1)
+def _law_reader() -> TypeAdapter[Law]:
+    return TypeAdapter(Law)
+
+
+@dataclass(frozen=True)
+class LawForm:
+    """What the checkpoints of an agent have in common.
+
+    Attributes:
+        agent: Name of the agent.
+        format: Name of the file's format.
+        names: What the parameters belong to, such as the inputs of a network; in every file.
+        transport: Function from parameters to the transport.
+    """
+
+    agent: str
+    format: str
+    names: Mapping[str, Sequence[str]]
+    transport: Callable[[Sequence[float]], Transport]
+
+    def write(self, law: Law, path: Path) -> None:
+        """Write a checkpoint atomically."""
+        data = {"format": self.format, "agent": self.agent, **self.names, **asdict(law)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(data, indent=1).encode())
+
+    def read(self, path: str | PathLike[str]) -> Law:
+        """Read a checkpoint.
+
+        Raises:
+            SysgymError: If the file does not exist or is not a checkpoint of this form.
+        """
+        if not Path(path).is_file():
+            raise SysgymError(f"{path}: no such checkpoint")
+        try:
+            data = parse_json(read_limited(Path(path), LARGEST_LAW_BYTES))
+            told = {key: value for key, value in data.items() if key not in ("format", "agent", *self.names)}
+            names = {key: list(value) for key, value in self.names.items()}
+            if data["format"] != self.format or {key: data[key] for key in names} != names:
+                raise SysgymError(
+                    f"{path}: not a law of the format {self.format}, or one with other {' and '.join(names)}"
+                )
+            law = _law_reader().validate_json(json.dumps(told))
+            for scenario in law.trained_on:
+                if not re.fullmatch(FILE_NAME, name := str(scenario.get("name"))) or len(name) > LONGEST_NAME:
+                    raise SysgymError(f"{path}: trained_on: {name[:LONGEST_NAME]!r} is no scenario's name")
+            return law
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part)[:40] for part in first["loc"])
+            raise SysgymError(
+                f"{path}: not a checkpoint of the agent {self.agent} ({where}: {first['msg']})"
+            ) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SysgymError(f"{path}: not a checkpoint of the agent {self.agent} ({error!r})") from error
+
+
+class LawAgent:
+    """Congestion control law for every flow, without caps on hosts.
+
+    Args:
+        checkpoint: Path of the checkpoint.
+        expected: Name of the agent as requested.
+
+    Attributes:
+        form: Form of the checkpoints.
+        name: Name of the agent.
+        env_kwargs: The transport that the environment must be created with.
+        n_parameters: Number of the law's parameters.
+
+    Raises:
+        SysgymError: If the file is not a checkpoint of this agent.
+    """
+
+    form: ClassVar[LawForm]
+    name: ClassVar[str]
+
+    def __init__(self, checkpoint: str | PathLike[str], expected: str = "") -> None:
+        parameters = self.form.read(checkpoint).parameters
+        self.env_kwargs = {"transport": self.form.transport(parameters)}
+        self.n_parameters = len(parameters)
+        self._uncapped = MaxAgent()
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Look up the action that does not restrict the flows."""
+        self._uncapped.begin(env)
+
+    def act(self, observation: Any) -> Action:
+        """Return that action."""
+        return self._uncapped.act(observation)
