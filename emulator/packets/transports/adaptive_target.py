@@ -167,14 +167,19 @@ def least_target(flow: Any, event: Any) -> float:
 
 
 @njit
-def adapt_target(flow: Any, event: Any, target: float, queue: float, least_queue: float) -> None:
-    """Lower the target a little; raise it, and undo the decreases, if the queue does not follow them."""
+def adapt_target(
+    flow: Any, event: Any, window: float, target: float, queue: float, least_queue: float
+) -> None:
+    """Lower the target a little; raise it, and undo the decreases, if the queue does not follow them.
+
+    What counts is ``window``, that of the round which has ended: later decreases had no time to take effect.
+    """
     state = flow.state
     follows = queue < FOLLOWS * state[QUEUE_BEFORE]
     state[QUEUE_BEFORE] = queue
     patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
     state[STRETCH] = max(state[STRETCH] - parameter(event, STRETCH_DOWN), 0.0)
-    if least_queue > target and not follows and state[WINDOW] * patience < state[WINDOW_BELOW]:
+    if least_queue > target and not follows and window * patience < state[WINDOW_BELOW]:
         state[STRETCH] += math.log2(queue / target) + parameter(event, STRETCH_UP)
         state[WINDOW] = max(state[WINDOW], parameter(event, UNDO) * state[WINDOW_BELOW])
         state[WINDOW_BELOW] = state[WINDOW]
@@ -211,6 +216,7 @@ def set_growth(flow: Any, event: Any, youth: float, queue: float, target: float)
 def end_round(flow: Any, event: Any) -> None:
     """Compare the queue of the round with the target; set the window, and its growth in the next round."""
     state = flow.state
+    window = state[WINDOW]
     per_ns = line_packets(flow)
     base_ns = float(flow.base_rtt_ns)
     queue = per_ns * max(state[RTT_SUM_NS] / state[RTT_SAMPLES] - base_ns, 0.0)
@@ -231,7 +237,7 @@ def end_round(flow: Any, event: Any) -> None:
     state[QUEUE] = queue / target
     state[RESTS] = max(state[RESTS] - 1.0, 0.0)
     set_growth(flow, event, youth, queue, target)
-    adapt_target(flow, event, target, queue, least_queue)
+    adapt_target(flow, event, window, target, queue, least_queue)
     begin_round(flow)
 
 
