@@ -1,0 +1,94 @@
+"""Fitness of a law: against DCTCP where it is alone, by its share where it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sysgym.agents.learned.congestion.adaptive_target.fitness import (
+    WEIGHTS,
+    Judge,
+    compare,
+    loss_of_kind,
+    loss_of_share,
+)
+from sysgym.agents.learned.congestion.adaptive_target.lessons import FLOWS, INCAST, ITSELF, LINKS, Lesson
+from sysgym.agents.learned.congestion.episodes import Episode
+from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
+from sysgym.scenarios import CongestionScenario, load_scenario
+
+BASELINE = {
+    "goodput_bps": 1e9,
+    "queue_p99_bytes": 1e5,
+    "queue_mean_bytes": 5e4,
+    "fct_slowdown_p50": 2.0,
+    "fct_slowdown_p99": 10.0,
+    "fct_slowdown_p99_large": 5.0,
+}
+
+
+def at(kind: str = FLOWS, **changes: float) -> float:
+    """Return the loss of one episode in which some metrics are multiplied by factors."""
+    metrics = {name: value * changes.get(name, 1.0) for name, value in BASELINE.items()}
+    return loss_of_kind(kind, [compare(metrics, BASELINE)])
+
+
+@pytest.mark.parametrize("kind", [FLOWS, INCAST, LINKS])
+def test_the_baseline_loses_nothing_against_itself(kind: str) -> None:
+    assert at(kind) == 0.0
+
+
+@pytest.mark.parametrize("name", sorted(WEIGHTS))
+def test_less_is_better(name: str) -> None:
+    assert at(**{name: 0.5}) == pytest.approx(WEIGHTS[name] * np.log(0.5))
+
+
+def test_queues_of_few_packets_are_equal() -> None:
+    empty = {**BASELINE, "queue_p99_bytes": 0.0, "queue_mean_bytes": 0.0}
+    few = {**BASELINE, "queue_p99_bytes": 6e3, "queue_mean_bytes": 3e3}
+    assert compare(empty, BASELINE) == compare(few, BASELINE)
+
+
+def test_a_class_of_sizes_cannot_pay_for_the_others() -> None:
+    better, worse = at(fct_slowdown_p99_large=0.8), at(fct_slowdown_p99_large=1.25)
+    assert worse > -10.0 * better > 0.0
+
+
+def test_noise_of_single_episodes_is_averaged_before_it_is_judged() -> None:
+    noisy = [compare({**BASELINE, "fct_slowdown_p99_large": 5.0 * factor}, BASELINE) for factor in (2.0, 0.5)]
+    assert loss_of_kind(FLOWS, noisy) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(("kind", "free"), [(FLOWS, 0.99), (INCAST, 0.998)])
+def test_goodput_cannot_be_traded(kind: str, free: float) -> None:
+    assert at(kind, goodput_bps=free) == pytest.approx(0.0)
+    assert at(kind, goodput_bps=0.9) > 2.0
+
+
+def test_goodput_of_long_flows_counts() -> None:
+    assert at(LINKS, goodput_bps=1.5) < -0.5 < 0.5 < at(LINKS, goodput_bps=0.9)
+
+
+def test_unfair_shares_cost() -> None:
+    fair = {**BASELINE, "jain_index": 0.99}
+    unfair = compare({**fair, "jain_index": 0.6}, fair)
+    assert loss_of_kind(LINKS, [unfair]) > 1.0
+
+
+def test_a_fair_share_costs_nothing_and_both_directions_cost_the_same() -> None:
+    assert loss_of_share(1.0) == 0.0
+    assert loss_of_share(0.2) == pytest.approx(loss_of_share(1.8))
+    assert loss_of_share(0.9) < 0.1 < 1.0 < loss_of_share(0.2) < loss_of_share(0.0) == loss_of_share(2.0)
+
+
+def test_a_judge_says_the_same_on_any_number_of_threads() -> None:
+    small = load_scenario("dumbbell-10g", overrides={"control.episode_steps": 4})
+    assert isinstance(small, CongestionScenario)
+    episode = Episode(small, "train", 1)
+    lessons = [Lesson(LINKS, episode), Lesson("dctcp", episode, 0.005), Lesson(ITSELF, episode, 0.005)]
+    values = np.array([constant.value for constant in CONSTANTS])
+    laws = [adaptive_target_transport(values), adaptive_target_transport(values * 1.02)]
+    one, two = Judge(1).losses(laws, lessons), Judge(2).losses(laws, lessons)
+    assert one.shape == (2,)
+    np.testing.assert_array_equal(one, two)
+    assert np.isfinite(one).all()

@@ -1,0 +1,71 @@
+"""Lessons of the search: what is drawn can be played, and is the same for the same seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sysgym.agents.learned.congestion.adaptive_target.lessons import (
+    FLOWS,
+    INCAST,
+    ITSELF,
+    LINKS,
+    Lesson,
+    draw_lessons,
+    random_link,
+    shared_link,
+)
+from sysgym.scenarios import CongestionScenario, load_scenario
+
+SCENARIOS = ("fattree-k4-websearch-drained", "incast-32")
+TESTED_ON = ("incast-64", "leafspine-2to1-websearch", "fattree-k8-permutation")
+
+
+def drawn(seed: int) -> list[Lesson]:
+    scenarios = [load_scenario(name) for name in SCENARIOS]
+    assert all(isinstance(one, CongestionScenario) for one in scenarios)
+    return draw_lessons(scenarios, ["cubic", "swift"], "train", np.random.default_rng(seed))  # type: ignore[arg-type]
+
+
+def test_there_is_a_lesson_of_every_kind() -> None:
+    kinds = [lesson.kind for lesson in drawn(0)]
+    assert kinds == [FLOWS] * 2 + [INCAST] * 2 + [LINKS] * 4 + ["cubic", "swift", ITSELF]
+
+
+def test_the_same_seed_draws_the_same_lessons() -> None:
+    one, two = drawn(3), drawn(3)
+    assert [(a.kind, a.episode.seed, a.duration_s) for a in one] == [
+        (b.kind, b.episode.seed, b.duration_s) for b in two
+    ]
+    assert [a.episode.scenario.sha256() for a in one] == [b.episode.scenario.sha256() for b in two]
+    assert [a.episode.seed for a in one] != [c.episode.seed for c in drawn(4)]
+
+
+def test_seeds_are_of_the_split_and_scenarios_are_none_of_the_test() -> None:
+    for seed in range(20):
+        for lesson in drawn(seed):
+            first, last = lesson.episode.scenario.splits["train"].seeds
+            assert first <= lesson.episode.seed <= last
+            assert lesson.episode.scenario.name not in TESTED_ON
+            assert lesson.steps > 0
+
+
+def test_an_incast_of_other_senders_has_as_many_bytes() -> None:
+    usual = load_scenario("incast-32").workload
+    for lesson in (one for seed in range(10) for one in drawn(seed) if one.kind == INCAST):
+        workload = lesson.episode.scenario.workload
+        assert workload.senders * workload.request_bytes == pytest.approx(  # type: ignore[union-attr]
+            usual.senders * usual.request_bytes, rel=1e-3  # type: ignore[union-attr]
+        )  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_random_links_are_valid_scenarios(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for changes in (random_link(rng), shared_link(rng)):
+        scenario = load_scenario("dumbbell-10g", overrides=dict(changes))
+        assert scenario.queue.ecn_threshold_bytes <= scenario.queue.buffer_bytes  # type: ignore[union-attr,operator]
+        assert scenario.topology.link_rate_bps >= 20e6  # type: ignore[union-attr]

@@ -1,0 +1,112 @@
+"""Search for the law's constants: resuming, bounds and checkpoints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sysgym.agents import make_agent
+from sysgym.agents.learned import train
+from sysgym.agents.learned.congestion.adaptive_target import lessons, search
+from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
+from sysgym.agents.learned.congestion.adaptive_target.fitness import Judge
+from sysgym.agents.learned.congestion.adaptive_target.search import Search, constants_at
+from sysgym.agents.learned.congestion.evolution import CURVE
+from sysgym.agents.protocol import environment_arguments, play_episode
+from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> CongestionScenario:
+    """A scenario of a few steps, and lessons that are as short."""
+    monkeypatch.setattr(search, "POPULATION", 4)
+    monkeypatch.setattr(search, "VALIDATIONS", 1)
+    monkeypatch.setattr(lessons, "EPISODES_OF_A_SCENARIO", 1)
+    monkeypatch.setattr(lessons, "RANDOM_NETWORKS", 0)
+    monkeypatch.setattr(lessons, "SHARED_PACKETS", 500)
+    overrides = {"control.episode_steps": 4, "workload.senders": 4, "topology.hosts": 5}
+    monkeypatch.setattr(lessons, "other_senders", lambda scenario, rng: {})
+    scenario = load_scenario("incast-32", overrides=overrides)
+    assert isinstance(scenario, CongestionScenario)
+    return scenario
+
+
+ARGUMENTS = {"seed": 3, "hyper_parameters": {"neighbours": ["dctcp"]}}
+STEPS_A_GENERATION = 4 * (4 + 2 * 100)
+
+
+def test_points_are_doublings_within_bounds() -> None:
+    np.testing.assert_array_equal(constants_at(np.zeros(len(CONSTANTS))), [one.value for one in CONSTANTS])
+    np.testing.assert_array_equal(
+        constants_at(np.full(len(CONSTANTS), 99.0)), [one.most for one in CONSTANTS]
+    )
+    np.testing.assert_array_equal(
+        constants_at(np.full(len(CONSTANTS), -99.0)), [one.least for one in CONSTANTS]
+    )
+
+
+def test_a_stopped_search_goes_on_as_if_it_had_not_been(
+    small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = {**ARGUMENTS, "total_steps": 2 * STEPS_A_GENERATION}
+    whole = FORM.read(train("adaptive_target", small, out=tmp_path / "whole", **arguments))  # type: ignore[arg-type]
+    assert whole.total_steps == 2 * STEPS_A_GENERATION
+    generation = Search.generation
+
+    def stops(self: Search, judge: Judge) -> float:
+        if self.steps > 0:
+            raise KeyboardInterrupt
+        return generation(self, judge)
+
+    arguments["out"] = tmp_path / "parts"
+    with monkeypatch.context() as patched:
+        patched.setattr(Search, "generation", stops)
+        with pytest.raises(KeyboardInterrupt):
+            train("adaptive_target", small, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(SysgymError, match="holds a run already"):
+        train("adaptive_target", small, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(SysgymError, match="the search there has another seed"):
+        train("adaptive_target", small, **{**arguments, "seed": 4}, resume=True)  # type: ignore[arg-type]
+    other = {**arguments, "hyper_parameters": {"neighbours": ["cubic"]}}
+    with pytest.raises(SysgymError, match="has another list of neighbours"):
+        train("adaptive_target", small, **other, resume=True)  # type: ignore[arg-type]
+    parts = FORM.read(train("adaptive_target", small, **arguments, resume=True))  # type: ignore[arg-type]
+    assert parts == whole
+    assert len((tmp_path / "parts" / CURVE).read_text().splitlines()) == 3
+
+
+def test_a_checkpoint_plays_and_other_files_are_refused(small: CongestionScenario, tmp_path: Path) -> None:
+    path = train("adaptive_target", small, total_steps=1, out=tmp_path / "run", **ARGUMENTS)  # type: ignore[arg-type]
+    agent = make_agent("adaptive_target", checkpoint=path)
+    env = DatacenterCC(scenario=small, **environment_arguments(agent))
+    assert env.transport.name == "adaptive_target"
+    _, info = play_episode(env, agent, seed=1)
+    assert info["episode_metrics"]["goodput_bps"] > 0.0
+
+    data = json.loads(path.read_text())
+    for change, words in (
+        ({"constants": data["constants"][1:]}, "with other constants"),
+        ({"parameters": [1e9] * len(CONSTANTS)}, "first_window is 1e"),
+        ({"parameters": [1.0]}, "expected 26 constants"),
+        ({"format": "sysgym-neural-1"}, "not a law of the format sysgym-adaptive-target-1"),
+    ):
+        (tmp_path / "other.json").write_text(json.dumps({**data, **change}))
+        with pytest.raises(SysgymError, match=words):
+            make_agent("adaptive_target", checkpoint=tmp_path / "other.json")
+
+
+def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match="learns in scenarios of sysgym/DatacenterCC-v0 only"):
+        train("adaptive_target", "flow-1g-1ms", total_steps=1, out=tmp_path)
+    for name, value, error, words in (
+        ("sigma", -1.0, SysgymError, "sigma is -1.0; expected a positive number"),
+        ("neighbours", ["nobody"], UnknownName, "nobody"),
+    ):
+        with pytest.raises(error, match=words):
+            train("adaptive_target", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={name: value})
