@@ -99,6 +99,7 @@ N_PARAMETERS = len(CONSTANTS)
 
 MARK_GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
 LEAST_WINDOW, MOST_WINDOW = 0.01, 1e6  # packets
+SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
 MOST_STRETCH = 10.0  # log2
 FOLLOWS = 0.95  # a queue above this share of the last one has not followed the window
 CALM = 0.125  # a queue below this share of the target counts as none
@@ -152,18 +153,15 @@ def set_window(flow: Any, event: Any, window: float) -> None:
 @njit(forceinline=True)
 def line_packets(flow: Any) -> float:
     """Return the packets that the flow's line sends in a nanosecond."""
-    return flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes)
+    return float(flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes))
 
 
 @njit
 def least_target(flow: Any, event: Any) -> float:
     """Return the target of the queue, in packets, where there are no other laws."""
     path = line_packets(flow) * flow.base_rtt_ns
-    return (
-        parameter(event, TARGET)
-        + parameter(event, TARGET_OF_SMALL) / math.sqrt(max(flow.state[WINDOW], 0.04))
-        + parameter(event, TARGET_OF_PATH) * path
-    )
+    of_small = parameter(event, TARGET_OF_SMALL) / math.sqrt(max(flow.state[WINDOW], SMALLEST_TARGETED))
+    return float(parameter(event, TARGET) + of_small + parameter(event, TARGET_OF_PATH) * path)
 
 
 @njit
@@ -199,7 +197,7 @@ def factor_of_marks(flow: Any, event: Any) -> float:
     if state[MARKED] == 0.0:
         return 1.0
     heeded = 1.0 - state[MARKS] ** parameter(event, MARKS_IGNORED)
-    return 1.0 - parameter(event, MARK_DECREASE) * state[ALPHA] * heeded
+    return float(1.0 - parameter(event, MARK_DECREASE) * state[ALPHA] * heeded)
 
 
 @njit

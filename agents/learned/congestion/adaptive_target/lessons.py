@@ -70,10 +70,10 @@ def draw_lessons(
     """
     lessons = [_given(scenario, split, rng) for scenario in scenarios for _ in range(EPISODES_OF_A_SCENARIO)]
     for _ in range(RANDOM_NETWORKS):
-        network = load_scenario(SHARED_SCENARIO, overrides=random_link(rng))
+        network = load_scenario(SHARED_SCENARIO, overrides=random_link(rng), expect=CongestionScenario)
         lessons.append(Lesson(LINKS, _episode(network, split, rng)))
     for kind in (*neighbours, ITSELF):
-        network = load_scenario(SHARED_SCENARIO, overrides=shared_link(rng))
+        network = load_scenario(SHARED_SCENARIO, overrides=shared_link(rng), expect=CongestionScenario)
         duration_s = SHARED_PACKETS * PACKET_BITS / network.topology.link_rate_bps
         lessons.append(Lesson(kind, _episode(network, split, rng), duration_s))
     return lessons
@@ -85,7 +85,7 @@ def _given(scenario: CongestionScenario, split: str, rng: np.random.Generator) -
     if kind == FLOWS and rng.random() < 0.4:
         changes = other_fabric(rng)
     if changes:
-        scenario = load_scenario(scenario.name, overrides=changes)
+        scenario = load_scenario(scenario.name, overrides=changes, expect=CongestionScenario)
     return Lesson(kind, _episode(scenario, split, rng))
 
 

@@ -59,7 +59,8 @@ _MOST = np.array([constant.most for constant in CONSTANTS])
 
 def constants_at(point: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the constants at a point, whose coordinates are doublings of their first values."""
-    return np.clip(_FIRST * np.exp2(point), _LEAST, _MOST)
+    constants: NDArray[np.float64] = np.clip(_FIRST * np.exp2(point), _LEAST, _MOST)
+    return constants
 
 
 @dataclass
@@ -190,7 +191,8 @@ def train_adaptive_target(
     """
     folder = Path(out)
     chosen = [_checked(one) for one in (scenario, *map(load_scenario, also_on))]
-    if not isinstance(sigma, int | float) or not 0.0 < sigma < math.inf:
+    given: Any = sigma  # from a command line or a suite
+    if not isinstance(given, int | float) or not 0.0 < given < math.inf:
         raise SysgymError(f"sigma is {sigma!r}; expected a positive number, as 0.35")
     for name in neighbours:
         get_transport(name)

@@ -27,7 +27,7 @@ BASELINE = {
 }
 
 
-def at(kind: str = FLOWS, **changes: float) -> float:
+def at(kind: str, **changes: float) -> float:
     """Return the loss of one episode in which some metrics are multiplied by factors."""
     metrics = {name: value * changes.get(name, 1.0) for name, value in BASELINE.items()}
     return loss_of_kind(kind, [compare(metrics, BASELINE)])
@@ -40,7 +40,7 @@ def test_the_baseline_loses_nothing_against_itself(kind: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(WEIGHTS))
 def test_less_is_better(name: str) -> None:
-    assert at(**{name: 0.5}) == pytest.approx(WEIGHTS[name] * np.log(0.5))
+    assert at(FLOWS, **{name: 0.5}) == pytest.approx(WEIGHTS[name] * np.log(0.5))
 
 
 def test_queues_of_few_packets_are_equal() -> None:
@@ -50,7 +50,7 @@ def test_queues_of_few_packets_are_equal() -> None:
 
 
 def test_a_class_of_sizes_cannot_pay_for_the_others() -> None:
-    better, worse = at(fct_slowdown_p99_large=0.8), at(fct_slowdown_p99_large=1.25)
+    better, worse = at(FLOWS, fct_slowdown_p99_large=0.8), at(FLOWS, fct_slowdown_p99_large=1.25)
     assert worse > -10.0 * better > 0.0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,9 +26,8 @@ TESTED_ON = ("incast-64", "leafspine-2to1-websearch", "fattree-k8-permutation")
 
 
 def drawn(seed: int) -> list[Lesson]:
-    scenarios = [load_scenario(name) for name in SCENARIOS]
-    assert all(isinstance(one, CongestionScenario) for one in scenarios)
-    return draw_lessons(scenarios, ["cubic", "swift"], "train", np.random.default_rng(seed))  # type: ignore[arg-type]
+    scenarios = [load_scenario(name, expect=CongestionScenario) for name in SCENARIOS]
+    return draw_lessons(scenarios, ["cubic", "swift"], "train", np.random.default_rng(seed))
 
 
 def test_there_is_a_lesson_of_every_kind() -> None:
@@ -53,12 +54,11 @@ def test_seeds_are_of_the_split_and_scenarios_are_none_of_the_test() -> None:
 
 
 def test_an_incast_of_other_senders_has_as_many_bytes() -> None:
-    usual = load_scenario("incast-32").workload
+    usual: Any = load_scenario("incast-32", expect=CongestionScenario).workload
     for lesson in (one for seed in range(10) for one in drawn(seed) if one.kind == INCAST):
-        workload = lesson.episode.scenario.workload
-        assert workload.senders * workload.request_bytes == pytest.approx(  # type: ignore[union-attr]
-            usual.senders * usual.request_bytes, rel=1e-3  # type: ignore[union-attr]
-        )  # fmt: skip
+        workload: Any = lesson.episode.scenario.workload
+        round_bytes = usual.senders * usual.request_bytes
+        assert workload.senders * workload.request_bytes == pytest.approx(round_bytes, rel=1e-3)
 
 
 @settings(max_examples=25, deadline=None)
@@ -66,6 +66,6 @@ def test_an_incast_of_other_senders_has_as_many_bytes() -> None:
 def test_random_links_are_valid_scenarios(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for changes in (random_link(rng), shared_link(rng)):
-        scenario = load_scenario("dumbbell-10g", overrides=dict(changes))
-        assert scenario.queue.ecn_threshold_bytes <= scenario.queue.buffer_bytes  # type: ignore[union-attr,operator]
-        assert scenario.topology.link_rate_bps >= 20e6  # type: ignore[union-attr]
+        scenario: Any = load_scenario("dumbbell-10g", overrides=dict(changes), expect=CongestionScenario)
+        assert scenario.queue.ecn_threshold_bytes <= scenario.queue.buffer_bytes
+        assert scenario.topology.link_rate_bps >= 20e6
