@@ -1,0 +1,208 @@
+"""Score congestion control laws by their power, as docs/learned.md says in "Beyond the classics".
+
+    python scripts/power_scores.py results/beyond-classics
+    python scripts/power_scores.py FOLDER --page docs/learned.md --picture docs/images/frontier.png
+
+Power is goodput over the product of p99 queue and p99 slowdown. An episode's score is log2 of a law's power
+over that of the best classic of its scenario on the same seed. Prints the mean scores with 95 % intervals
+(bootstrap over trainings and seeds), the classics that are better in a scenario in goodput, p99 queue and p99
+slowdown at once, and what the law costs against DCTCP by size of flow. The picture shows p99 slowdown
+against p99 queue. With ``--page``, the tables replace what is between ``<!-- begin scores -->`` and
+``<!-- end scores -->`` there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from sysgym.bench.results.rows import Row, read_rows
+from sysgym.bench.statistics import estimate, mean, mean_of_means
+from sysgym.bench.tables import interval_text, markdown_table
+
+Array = NDArray[np.float64]
+Values = dict[str, Array]
+"""Metric by law, shape (n_trainings, n_seeds)."""
+
+LAW = "adaptive_target"
+CLASSICS = ("reno", "cubic", "dctcp", "newvegas", "bbr", "timely", "swift", "dcqcn")
+WITH_TELEMETRY = "hpcc"
+BASELINE = "dctcp"
+LEAST_QUEUE_BYTES = 3_000.0
+SECTION = re.compile(r"(<!-- begin scores -->\n).*?(<!-- end scores -->)", re.DOTALL)
+SIZES = ("small", "medium", "large", "huge")
+COLOURS = {LAW: "#b2182b", "dctcp": "#2166ac", "swift": "#1b7837", "hpcc": "#762a83", "cubic": "#4d4d4d"}
+
+
+def values_of(rows: list[Row], metric: str) -> Values:
+    """Return a metric of one scenario by law."""
+    found: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        if metric in row.metrics:
+            found[row.contender.name][row.contender.identity][row.seed] = row.metrics[metric]
+    return {
+        law: np.array([[by_seed[seed] for seed in sorted(by_seed)] for by_seed in trainings.values()])
+        for law, trainings in found.items()
+    }
+
+
+def log_powers(rows: list[Row]) -> Values:
+    """Return log2 of every law's power in one scenario."""
+    goodput, queue = values_of(rows, "goodput_bps"), values_of(rows, "queue_p99_bytes")
+    slowdown = values_of(rows, "fct_slowdown_p99")
+    found = {}
+    for law, bits in goodput.items():
+        found[law] = np.log2(bits) - np.log2(np.maximum(queue[law], LEAST_QUEUE_BYTES))
+        if law in slowdown:
+            found[law] = found[law] - np.log2(slowdown[law])
+    return found
+
+
+def scores_of(rows: list[Row]) -> tuple[Values, str]:
+    """Return every law's scores in one scenario, and the best classic."""
+    powers = log_powers(rows)
+    best = max((law for law in CLASSICS if law in powers), key=lambda law: float(powers[law].mean()))
+    return {law: one - powers[best] for law, one in powers.items()}, best
+
+
+def score_table(scores: Mapping[str, Values]) -> str:
+    """Return the mean scores over scenarios, and those of each training of the law, in Markdown."""
+    lines = []
+    for name in (LAW, WITH_TELEMETRY, *CLASSICS):
+        strata = [one[name] for one in scores.values() if name in one]
+        lines.append((name, strata, len(strata)))
+    body = [
+        [name, interval_text(mean_of_means(strata), 2), str(n)]
+        for name, strata, n in sorted(lines, key=lambda line: -np.mean([one.mean() for one in line[1]]))
+    ]
+    table = markdown_table(["law", ">score", ">scenarios"], body)
+    n_trainings = max(one[LAW].shape[0] for one in scores.values())
+    each = [
+        float(np.mean([one[LAW][number].mean() for one in scores.values()])) for number in range(n_trainings)
+    ]
+    return f"{table}\n\nTrainings of `{LAW}`: {', '.join(f'{score:.2f}' for score in each)}."
+
+
+def scenario_table(
+    scores: Mapping[str, Values], bests: Mapping[str, str], rows: Mapping[str, list[Row]]
+) -> str:
+    """Return the law's score in every scenario, and the classics better in everything, in Markdown."""
+    body = []
+    for scenario, one in scores.items():
+        better = list(better_in_everything(rows[scenario]))
+        body.append(
+            [
+                f"`{scenario}`",
+                bests[scenario],
+                interval_text(estimate(one[LAW], statistic=mean), 2),
+                f"{one[LAW].mean(axis=1).min():.2f}",
+                ", ".join(better) or "none",
+            ]
+        )
+    heads = ["scenario", "best classic", f">`{LAW}`", ">its worst training", "classics better in everything"]
+    return markdown_table(heads, body)
+
+
+def better_in_everything(rows: list[Row]) -> Iterator[str]:
+    """Yield the classics with more goodput, a shorter p99 queue and a lower p99 slowdown than the law."""
+    metrics = {"goodput_bps": 1.0, "queue_p99_bytes": -1.0, "fct_slowdown_p99": -1.0}
+    found = {metric: values_of(rows, metric) for metric in metrics}
+    for classic in CLASSICS:
+        known = [(found[metric], sign) for metric, sign in metrics.items() if classic in found[metric]]
+        if known and all(sign * (one[classic].mean() - one[LAW].mean()) > 0.0 for one, sign in known):
+            yield classic
+
+
+def cost_table(rows: Mapping[str, list[Row]]) -> str:
+    """Return the law's change of goodput and of slowdowns by size against DCTCP, in Markdown."""
+    metrics = {"goodput_bps": "goodput", "fct_slowdown_p50": "median", "fct_slowdown_p99": "p99"}
+    for size in SIZES:
+        metrics |= {f"fct_slowdown_p50_{size}": f"{size}, median", f"fct_slowdown_p99_{size}": f"{size}, p99"}
+    body = []
+    for scenario, some in rows.items():
+        cells = []
+        for metric in metrics:
+            values = values_of(some, metric)
+            if LAW not in values or BASELINE not in values:
+                cells.append("–")
+                continue
+            ratio = np.exp(np.log(values[LAW] / values[BASELINE]).mean())
+            cells.append(f"{100.0 * (ratio - 1.0):+.1f} %".replace("-", "−"))
+        body.append([f"`{scenario}`", *cells])
+    return markdown_table([f"`{LAW}` against DCTCP", *(f">{name}" for name in metrics.values())], body)
+
+
+def draw(rows: Mapping[str, list[Row]], path: Path) -> None:
+    """Draw p99 slowdown against p99 queue, one panel for each scenario with flows that end."""
+    shown = {name: some for name, some in rows.items() if values_of(some, "fct_slowdown_p99")}
+    columns = 4
+    lines = -(-len(shown) // columns)
+    figure = Figure(figsize=(3.1 * columns, 2.7 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes in panels[len(shown) :]:
+        axes.set_axis_off()
+    for (name, some), axes in zip(shown.items(), panels, strict=False):
+        _panel(axes, name, some)
+    figure.supxlabel("Queue, p99 (kB)")
+    figure.supylabel("FCT slowdown, p99 (×)")
+    figure.savefig(path, dpi=110)
+
+
+def _panel(axes: Axes, name: str, rows: list[Row]) -> None:
+    queue, slowdown = values_of(rows, "queue_p99_bytes"), values_of(rows, "fct_slowdown_p99")
+    for law in (*CLASSICS, WITH_TELEMETRY, LAW):
+        if law not in slowdown:
+            continue
+        x, y = queue[law].mean(axis=1) / 1e3, slowdown[law].mean(axis=1)
+        colour = COLOURS.get(law, "#999999")
+        axes.scatter(x, y, s=26 if law == LAW else 16, color=colour, zorder=3 if law == LAW else 2)
+        if law != LAW:
+            axes.annotate(
+                law, (x[0], y[0]), fontsize=6, color=colour, xytext=(3, 2), textcoords="offset points"
+            )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_title(name, fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.grid(alpha=0.3)
+
+
+def main() -> None:
+    """Print the tables; draw, and write them into a page, if asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--page", type=Path, help="page whose tables are replaced")
+    parser.add_argument("--picture", type=Path, help="picture to draw")
+    given = parser.parse_args()
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for row in read_rows(given.folder):
+        rows[row.scenario].append(row)
+    scores, bests = {}, {}
+    for scenario, some in rows.items():
+        scores[scenario], bests[scenario] = scores_of(some)
+    parts = [score_table(scores), scenario_table(scores, bests, rows), cost_table(rows)]
+    text = "\n\n".join(parts)
+    print(text)
+    if given.picture is not None:
+        draw(rows, given.picture)
+    if given.page is not None:
+        page = given.page.read_text()
+        if not SECTION.search(page):
+            parser.error(f"{given.page} has no marks around the scores")
+        given.page.write_text(SECTION.sub(lambda marks: f"{marks[1]}\n{text}\n\n{marks[2]}", page))
+
+
+if __name__ == "__main__":
+    main()
