@@ -13,7 +13,7 @@ from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.workloads import scenario_flows
 from sysgym.envs.congestion.datacenter.rewards import jain_index
-from sysgym.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios import CongestionScenario
 
 WINDOWS = 100
