@@ -20,7 +20,6 @@
 #include "receiver.h"
 #include "window.h"
 
-#define NETWORKS 16
 #define GAIN_SHIFT 4 /* g = 1/16 (RFC 8257, 4.2) */
 #define LEAST_PACKETS (FIXED_ONE / 100)
 #define MOST_PACKETS (0xffffu << FIXED_SHIFT)
@@ -33,7 +32,7 @@ char LICENSE[] SEC("license") = "GPL";
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, NETWORKS);
+	__uint(max_entries, PARAMETER_SETS);
 	__type(key, u32);
 	__type(value, struct network);
 } sgnets_0000 SEC(".maps");
@@ -61,7 +60,7 @@ _Static_assert(sizeof(struct state) <= PRIVATE_BYTES, "a connection has no more 
 
 INLINE struct network *network_of(struct action *action)
 {
-	u32 number = action ? action->network : NETWORKS;
+	u32 number = action ? action->parameters : PARAMETER_SETS;
 
 	return bpf_map_lookup_elem(&sgnets_0000, &number);
 }

@@ -17,7 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
-from sysgym.emulator.linux.kernel.bpf_programs import FLOW_SLOTS, NETWORKS, PORT_SLOTS
+from sysgym.emulator.linux.kernel.bpf_programs import FLOW_SLOTS, PORT_SLOTS
+from sysgym.emulator.linux.kernel.parameters import PARAMETER_SETS, PARAMETERS
 from sysgym.emulator.linux.service.worlds import MAX_SESSIONS
 from sysgym.emulator.linux.world import PORTS_A_SESSION, SLOTS_A_SESSION
 from sysgym.emulator.packets.transports import neural
@@ -183,9 +184,12 @@ def test_the_programs_have_room_for_every_world() -> None:
     found = {
         name: int(value)
         for path in SOURCES.glob("*.[ch]")
-        for name, value in re.findall(r"#define (FLOW_SLOTS|NETWORKS|PORT_SLOTS) (\d+)", path.read_text())
+        for name, value in re.findall(
+            r"#define (FLOW_SLOTS|PARAMETER_SETS|PORT_SLOTS) (\d+)", path.read_text()
+        )
     }
-    assert found == {"FLOW_SLOTS": FLOW_SLOTS, "NETWORKS": NETWORKS, "PORT_SLOTS": PORT_SLOTS}
+    assert found == {"FLOW_SLOTS": FLOW_SLOTS, "PARAMETER_SETS": PARAMETER_SETS, "PORT_SLOTS": PORT_SLOTS}
     assert MAX_SESSIONS * SLOTS_A_SESSION <= FLOW_SLOTS
     assert MAX_SESSIONS * PORTS_A_SESSION <= PORT_SLOTS
-    assert MAX_SESSIONS <= NETWORKS
+    assert MAX_SESSIONS <= PARAMETER_SETS
+    assert all(one.number % 2 == 0 for one in PARAMETERS.values())
