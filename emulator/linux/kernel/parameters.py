@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.transports import neural
+from sysgym.emulator.packets.transports import adaptive_target, neural
 from sysgym.scenarios.errors import SysgymError
 
 PARAMETER_SETS = 16
@@ -35,7 +35,10 @@ class Parameters(NamedTuple):
     map: str
 
 
-PARAMETERS = {neural.NAME: Parameters(neural.N_PARAMETERS, 1024.0, "sgneur", "sgnets")}
+PARAMETERS = {
+    neural.NAME: Parameters(neural.N_PARAMETERS, 1024.0, "sgneur", "sgnets"),
+    adaptive_target.NAME: Parameters(adaptive_target.N_PARAMETERS, 8192.0, "sgtarg", "sgconst"),
+}
 """Law, which is also the name of its source in ``bpf/`` -> its parameters."""
 
 

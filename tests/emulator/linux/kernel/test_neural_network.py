@@ -5,9 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-import shutil
-import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +19,8 @@ from sysgym.emulator.linux.kernel.parameters import PARAMETER_SETS, PARAMETERS
 from sysgym.emulator.linux.service.worlds import MAX_SESSIONS
 from sysgym.emulator.linux.world import PORTS_A_SESSION, SLOTS_A_SESSION
 from sysgym.emulator.packets.transports import neural
+
+from .user_space import compiled_for_user_space
 
 ONE = 2.0**16
 
@@ -40,15 +39,7 @@ void decide(const struct network *network, const int *inputs, struct decision *d
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = shutil.which("clang") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    folder: Path = tmp_path_factory.mktemp("network")
-    source, library = folder / "network.c", folder / "network.so"
-    source.write_text(SOURCE)
-    flags = ["-O1", "-Wall", "-Wno-unknown-pragmas", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, f"-I{SOURCES}", str(source), "-o", str(library)], check=True)
-    found = ctypes.CDLL(str(library))
+    found = compiled_for_user_space(SOURCE, tmp_path_factory.mktemp("network"))
     found.log2_of.argtypes, found.log2_of.restype = [ctypes.c_uint64], ctypes.c_int64
     for name in ("exp2_of", "tanh_of"):
         function = getattr(found, name)
