@@ -55,7 +55,7 @@ class LinuxNetwork:
         scenario: Scenario to build.
         transport: Name of the congestion control of all flows.
         flow_transports: Exceptions, from flow to the name of its congestion control.
-        parameters: Parameters of the transport ``neural``.
+        parameters: Parameters of the transports that have some, such as ``neural``, by name.
         service: Endpoint of a service, ``ipc://FILE`` or ``tcp://HOST:PORT``. None uses the one named by
             ``$SYSGYM_EMULATOR``; without it, root starts a private service, which ends with its last
             network, and other users connect to the service that runs on this machine.
@@ -75,13 +75,13 @@ class LinuxNetwork:
         *,
         transport: str = "dctcp",
         flow_transports: Mapping[int, str] | None = None,
-        parameters: Sequence[float] = (),
+        parameters: Mapping[str, Sequence[float]] | None = None,
         service: str | None = None,
         keys: Path | None = None,
     ) -> None:
         self.scenario, self.transport = scenario, transport
         self.flow_transports = dict(flow_transports or {})
-        self.parameters = tuple(parameters)
+        self.parameters = {law: list(values) for law, values in (parameters or {}).items()}
         self.topology: Topology = build_topology(scenario.topology)
         self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
         self.warnings: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ class LinuxNetwork:
             scenario=self.scenario.resolved(),
             transport=self.transport,
             flow_transports=sorted(self.flow_transports.items()),
-            parameters=list(self.parameters),
+            parameters=self.parameters,
             client=me if endpoint.startswith("ipc:") else None,
         )
         self._opened = self._service.ask(request, m.Opened, OPEN_WITHIN_S)

@@ -58,12 +58,12 @@ class World:
         sid: Id of the service, four hex digits.
         scenario_resolved: Result of ``scenario.resolved()``.
         transport: Congestion control of all flows: ``cubic``, ``reno``, ``bbr``, ``dctcp``, ``newvegas``,
-            ``neural``, ``paced``, ``paced_flow``, ``learned``, ``scaled_cubic``, ``scaled_dctcp`` or
-            ``scaled_reno``.
+            ``neural``, ``adaptive_target``, ``paced``, ``paced_flow``, ``learned``, ``scaled_cubic``,
+            ``scaled_dctcp`` or ``scaled_reno``.
         flow_transports: Exceptions, from flow to its congestion control.
         programs: The loaded eBPF programs.
         session: Number of this world within the service, 0 to 15.
-        parameters: Parameters of the network of ``neural``.
+        parameters: Parameters of the laws that have some, by the law's name.
 
     Attributes:
         topology: The network.
@@ -86,7 +86,7 @@ class World:
         programs: Programs,
         *,
         session: int = 0,
-        parameters: Sequence[float] = (),
+        parameters: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         scenario = scenario_from_resolved(dict(scenario_resolved))
         if not isinstance(scenario, CongestionScenario):
@@ -105,7 +105,7 @@ class World:
             transport,
             flow_transports,
             first_slot=session * SLOTS_A_SESSION,
-            network=session,
+            parameter_set=session,
             parameters=parameters,
         )
         first_port = session * PORTS_A_SESSION + 1

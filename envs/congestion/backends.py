@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from sysgym.emulator.network import Network
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
-from sysgym.emulator.packets.transports.neural import NAME as NEURAL
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
@@ -70,17 +69,18 @@ def network_on(
         BackendUnavailable: If the kernel or its service is not available.
         ScenarioError: If the kernel cannot emulate the scenario.
         UnknownName: If there is no such transport.
-        SysgymError: If flows of the law ``neural`` have different weights; the kernel supports one set.
+        SysgymError: If flows of one law have different parameters; the kernel supports one set.
     """
     if backend == PACKETS:
         return PacketNetwork(scenario, transport=transport, flow_transports=flow_transports)
     try:
         from sysgym.emulator.linux.client import LinuxNetwork
+        from sysgym.emulator.linux.kernel.parameters import PARAMETERS
     except ImportError as error:
         raise MissingExtra("emulator", 'backend="linux"') from error
     others = flow_transports or {}
     own = {flow_id: _name(law) for flow_id, law in others.items()}
-    parameters = _parameters([transport, *others.values()])
+    parameters = _parameters([transport, *others.values()], PARAMETERS)
     return LinuxNetwork(scenario, transport=_name(transport), flow_transports=own, parameters=parameters)
 
 
@@ -88,12 +88,15 @@ def _name(transport: str | Transport) -> str:
     return transport if isinstance(transport, str) else transport.name
 
 
-def _parameters(transports: Iterable[str | Transport]) -> tuple[float, ...]:
-    """Return the parameters of the law ``neural``; other laws of the kernel have none here."""
-    found = {law.parameters for law in transports if isinstance(law, Transport) and law.name == NEURAL}
-    if len(found) > 1:
-        raise SysgymError(
-            f'{len(found)} networks of the law "{NEURAL}": a world on the kernel has one for all its flows;'
-            ' give them the same, or use backend="packets"'
-        )
-    return next(iter(found), ())
+def _parameters(transports: Iterable[str | Transport], laws: Container[str]) -> dict[str, tuple[float, ...]]:
+    """Return the parameters of the given laws; other laws of the kernel have none there."""
+    found: dict[str, tuple[float, ...]] = {}
+    for transport in transports:
+        if isinstance(transport, str) or transport.name not in laws:
+            continue
+        if found.setdefault(transport.name, transport.parameters) != transport.parameters:
+            raise SysgymError(
+                f'flows of the law "{transport.name}" have different parameters: a world on the kernel has'
+                ' one set for all of them; give them the same, or use backend="packets"'
+            )
+    return found

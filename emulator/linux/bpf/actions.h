@@ -8,14 +8,16 @@
 
 #include "reports.h"
 
+#define PARAMETER_SETS 16
+
 struct action {
 	u64 cwnd_packets; /* 0: the base law decides */
 	u64 pacing_bytes_per_s; /* 0: no pacing beyond the socket's own limit */
 	u64 base; /* law of the window; it does not change while there is a connection */
 	u64 most_packets; /* the window is not multiplied beyond; 0: no bound */
 	u64 scaling; /* number of an order in the upper half, a factor in 2^-20 in the lower */
-	u64 network; /* `neural`: number of its network */
-	u64 line_ns; /* `neural`: what a packet takes on the sender's line */
+	u64 parameters; /* laws that have some: number of their set */
+	u64 line_ns; /* the same laws: what a packet takes on the sender's line */
 };
 
 struct {

@@ -21,16 +21,13 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.linux.kernel.bpf_objects import LoadedObject, find_map, find_program, map_into_memory
 from sysgym.emulator.linux.kernel.netlink import EGRESS, INGRESS, Sockets, attach_program, set_group
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS
-from sysgym.emulator.packets.transports.neural import NAME as NEURAL
+from sysgym.emulator.linux.kernel.parameters import PARAMETER_SETS, PARAMETERS
 from sysgym.scenarios.errors import BackendError, BackendUnavailable
 
 PORT_SLOTS = 4096
 """Number of ports of all worlds of a service; a port's number is the index of its record."""
 FLOW_SLOTS = 65536
 """Number of connections of all worlds of a service that receive controls or report; slot 0 is unused."""
-NETWORKS = 16
-"""Networks of the transport ``neural``, one for each world of a service."""
 HISTOGRAM_BUCKETS = 512
 _SUB_BUCKETS = 16
 
@@ -76,16 +73,13 @@ ACTION_RECORD = np.dtype(
         ("base", np.int64),
         ("most_packets", np.int64),
         ("scaling", np.int64),
-        ("network", np.int64),
+        ("parameters", np.int64),
         ("line_ns", np.int64),
     ]
 )
 """Controls of a connection: its window (0: set by its base law), its pacing rate (0: none), its base law, the
-largest window that multiplication may give, and the last multiplication order, see :func:`scaling`. For
-``neural`` also the index of its network and the time of a packet on its line."""
-
-NETWORK_RECORD = np.dtype([("parameters", np.int32, N_PARAMETERS)])
-"""Parameters of a network of ``neural``, as ``struct network`` in ``bpf/network.h``, in 2^-16."""
+largest window that multiplication may give, and the last multiplication order, see :func:`scaling`. For laws
+with parameters also the index of their set and the time of a packet on its line."""
 
 BASE_LAWS = {"reno": 0, "cubic": 1, "dctcp": 2}
 """Base laws of windows that are multiplied from outside, as the program numbers them."""
@@ -127,11 +121,15 @@ _OURS = {
     LEARNED: {LEARNED: "sglearn", LEARNED_WITHOUT_ECN: "sgplain"},
     "dctcp": {"dctcp": "sgdctcp"},
     "newvegas": {"newvegas": "sgnv"},
-    NEURAL: {NEURAL: "sgneur"},
+    **{law: {law: parameters.prefix} for law, parameters in PARAMETERS.items()},
 }
 """Source in ``bpf/`` -> its transports, and the name prefix that each registers."""
-_SHARED = {"dctcp": ("sgflows",), "newvegas": ("sgflows",), NEURAL: ("sgflows", "sgacts")}
+_SHARED = {"dctcp": ("sgflows",), "newvegas": ("sgflows",)} | dict.fromkeys(PARAMETERS, ("sgflows", "sgacts"))
 """Source -> maps of ``learned`` that it shares."""
+_MEMORY = {"sgports": "port", "sghisto": "port", "sgacts": LEARNED, "sgflows": LEARNED} | {
+    parameters.map: law for law, parameters in PARAMETERS.items()
+}
+"""Map that Python shares -> the source that it is of."""
 _PREFIXES = {name: prefix for registered in _OURS.values() for name, prefix in registered.items()}
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -158,7 +156,7 @@ class Programs:
         self._histograms: NDArray[Any] | None = None
         self._actions: NDArray[Any] | None = None
         self._flows: NDArray[Any] | None = None
-        self._networks: NDArray[np.int32] | None = None
+        self._parameters: dict[str, NDArray[np.int32]] = {}
         self._reasons: dict[str, BackendUnavailable] = {}
         self.sockets = Sockets()
         """One netlink socket per namespace, for ports and queues."""
@@ -167,34 +165,26 @@ class Programs:
         """Compile the programs that are not cached, and load all; the service does this once."""
         if os.geteuid() != 0:
             raise BackendUnavailable("linux", "the right to load eBPF programs", "run as root")
-        port = self._load_object("port")
-        self._port_program = os.dup(port.program_fd(self._name("sgport")))
+        found = {"port": self._load_object("port")}
+        self._port_program = os.dup(found["port"].program_fd(self._name("sgport")))
         self._wire_program = os.dup(self._load_object("wire").program_fd(self._name("sgwire")))
-        learned = neural = None
         for source, registered in _OURS.items():
             if _kernel_has(_KERNELS_OWN.get(source, "")):
                 continue
             names = tuple(map(self._name, registered.values()))
-            if source == NEURAL and learned is None:  # its controls are in memory of that program
-                self._reasons[NEURAL] = self._reasons[LEARNED]
+            if source in PARAMETERS and LEARNED not in found:  # its controls are in memory of that program
+                self._reasons[source] = self._reasons[LEARNED]
                 continue
             try:
-                loaded = self._load_object(source, registers=names, shares_with=learned)
+                found[source] = self._load_object(source, registers=names, shares_with=found.get(LEARNED))
             except BackendUnavailable as reason:
                 self._reasons |= dict.fromkeys(registered, reason)
-                continue
             except BackendError as error:  # one program that does not compile must not prevent the others
                 refused = BackendUnavailable("linux", str(error), "sysgym emulator check")
                 self._reasons |= dict.fromkeys(registered, refused)
-                continue
-            if source == LEARNED:
-                learned = loaded
-            if source == NEURAL:
-                neural = loaded
-        owners = {"sgports": port, "sghisto": port, "sgacts": learned, "sgflows": learned, "sgnets": neural}
-        for prefix, owner in owners.items():
-            if owner is not None:
-                self._map_memory(prefix, owner.map_fd(self._name(prefix)))
+        for prefix, source in _MEMORY.items():
+            if source in found:
+                self._map_memory(prefix, found[source].map_fd(self._name(prefix)))
 
     def open(self) -> None:
         """Find the programs that the service of this sid has loaded; a world process does this."""
@@ -204,13 +194,11 @@ class Programs:
         for transport, prefix in _PREFIXES.items():
             if self._name(prefix) not in _available():
                 self._reasons[transport] = BackendUnavailable("linux", f"struct_ops for {transport}", remedy)
-        maps = ["sgports", "sghisto"]
-        maps += [] if LEARNED in self._reasons else ["sgacts", "sgflows"]
-        maps += [] if NEURAL in self._reasons else ["sgnets"]
-        for prefix in maps:
-            descriptor = find_map(self._name(prefix))
-            self._map_memory(prefix, descriptor)
-            os.close(descriptor)
+        for prefix, source in _MEMORY.items():
+            if source not in self._reasons:
+                descriptor = find_map(self._name(prefix))
+                self._map_memory(prefix, descriptor)
+                os.close(descriptor)
 
     def unload(self) -> None:
         """Release all programs; the kernel frees those that no other process and no interface uses."""
@@ -223,7 +211,8 @@ class Programs:
                 os.close(descriptor)
         self._port_program = self._wire_program = -1
         # The memory is unmapped when its last array is freed.
-        self._ports = self._histograms = self._actions = self._flows = self._networks = None
+        self._ports = self._histograms = self._actions = self._flows = None
+        self._parameters = {}
 
     def __enter__(self) -> Programs:
         self.load()
@@ -277,18 +266,17 @@ class Programs:
             raise self._reasons[LEARNED]
         return _present(self._actions), _present(self._flows)
 
-    def networks(self) -> NDArray[np.int32]:
-        """Return the parameters of the networks of ``neural`` in 2^-16, shape (NETWORKS, N_PARAMETERS).
+    def parameters(self, law: str) -> NDArray[np.int32]:
+        """Return the sets of parameters of a law in 2^-16, shape (PARAMETER_SETS, their number).
 
-        The order is that of :mod:`sysgym.emulator.packets.transports.neural`. The array is memory shared with
-        the kernel.
+        The array is memory shared with the kernel.
 
         Raises:
             BackendUnavailable: The kernel does not take the program.
         """
-        if NEURAL in self._reasons:
-            raise self._reasons[NEURAL]
-        return _present(self._networks)
+        if law in self._reasons:
+            raise self._reasons[law]
+        return _present(self._parameters.get(law))
 
     def clear_flow(self, slot: int) -> None:
         """Set a slot's controls and report to zero, for the next connection."""
@@ -372,10 +360,12 @@ class Programs:
             self._histograms = flat.reshape(PORT_SLOTS, HISTOGRAM_BUCKETS)
         elif prefix == "sgacts":
             self._actions = map_into_memory(descriptor, ACTION_RECORD, FLOW_SLOTS)
-        elif prefix == "sgnets":
-            self._networks = map_into_memory(descriptor, NETWORK_RECORD, NETWORKS)["parameters"]
-        else:
+        elif prefix == "sgflows":
             self._flows = map_into_memory(descriptor, FLOW_RECORD, FLOW_SLOTS)
+        else:
+            law = _MEMORY[prefix]
+            record = np.dtype((np.int32, PARAMETERS[law].number))
+            self._parameters[law] = map_into_memory(descriptor, record, PARAMETER_SETS)
 
 
 def scaling(number: int, factor: float) -> int:

@@ -146,8 +146,8 @@ class Open(Message):
     flow_transports: list[
         Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_FLOWS)], TransportName], AS_LIST]
     ] = []
-    parameters: Annotated[list[FiniteFloat], Field(max_length=MAX_PARAMETERS)] = []
-    """Parameters of the transport ``neural``."""
+    parameters: dict[TransportName, Annotated[list[FiniteFloat], Field(max_length=MAX_PARAMETERS)]] = {}
+    """Parameters of the transports that have some."""
     client: Client | None = None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -100,7 +100,7 @@ class Kind(Protocol):
         scenario: dict[str, Any],
         transport: str,
         flow_transports: dict[int, str],
-        parameters: Sequence[float] = (),
+        parameters: Mapping[str, Sequence[float]] | None = None,
     ) -> WorldOfSession:
         """Build a session's world in its process; ``session`` is below MAX_SESSIONS and unique."""
 
@@ -133,7 +133,7 @@ class _Kernel:
         scenario: dict[str, Any],
         transport: str,
         flow_transports: dict[int, str],
-        parameters: Sequence[float] = (),
+        parameters: Mapping[str, Sequence[float]] | None = None,
     ) -> WorldOfSession:
         from sysgym.emulator.linux.kernel.bpf_programs import Programs
         from sysgym.emulator.linux.world import World

@@ -15,10 +15,9 @@ from sysgym.emulator.linux.kernel.bpf_programs import (
     Programs,
     scaling,
 )
+from sysgym.emulator.linux.kernel.parameters import PARAMETERS, in_fixed_point
 from sysgym.emulator.linux.traffic.sockets import PACED_BUT_NOT_LIMITED, Connection, Law
 from sysgym.emulator.packets.topology import Topology
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS
-from sysgym.emulator.packets.transports.neural import NAME as NEURAL
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError, UnknownName
@@ -33,7 +32,6 @@ SCALED_TRANSPORTS = tuple(SCALED + base for base in BASE_LAWS)
 """Transports with a window law of their own, whose windows are multiplied from outside."""
 
 N_SLOTS = 4095
-_LARGEST_PARAMETER = 1024.0
 
 
 class OpenFlows(Protocol):
@@ -56,8 +54,8 @@ class Laws:
         transport: Congestion control of all flows.
         flow_transports: Exceptions, from flow to its congestion control.
         first_slot: Slots ``first_slot + 1 .. first_slot + N_SLOTS`` are this world's.
-        network: Index of this world's network of ``neural``.
-        parameters: Parameters of that network.
+        parameter_set: Index of this world's sets of parameters.
+        parameters: Parameters of the laws that have some, by the law's name.
 
     Attributes:
         laws: One law for each transport, the common one first.
@@ -66,7 +64,7 @@ class Laws:
     Raises:
         UnknownName: If the kernel has no such transport.
         BackendUnavailable: If this machine lacks the transport.
-        SysgymError: If ``neural`` has no parameters, or they are too large for the kernel.
+        SysgymError: If a law lacks its parameters, or they are too large for the kernel.
     """
 
     def __init__(
@@ -78,8 +76,8 @@ class Laws:
         flow_transports: Mapping[int, str],
         *,
         first_slot: int,
-        network: int = 0,
-        parameters: Sequence[float] = (),
+        parameter_set: int = 0,
+        parameters: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.programs = programs
         self.slots = range(first_slot + 1, first_slot + 1 + N_SLOTS)
@@ -91,11 +89,11 @@ class Laws:
         ends = scenario.transport
         self._initial_window, self._largest_window = ends.initial_window_packets, ends.max_window_packets
         self._payload_share = ends.payload_bytes / ends.mtu_bytes
-        self._mtu_bytes, self._network = ends.mtu_bytes, network
+        self._mtu_bytes, self._parameter_set = ends.mtu_bytes, parameter_set
         self._actions: NDArray[Any] | None = None
         self.reports: NDArray[Any] | None = None
-        if NEURAL in self._names:
-            programs.networks()[network] = _in_fixed_point(parameters)
+        for law in PARAMETERS.keys() & self._names:
+            programs.parameters(law)[parameter_set] = in_fixed_point(law, (parameters or {}).get(law, ()))
         if any(law.needs_slot or law.reports for law in self.laws):
             self._actions, self.reports = programs.flow_slots()
 
@@ -120,8 +118,8 @@ class Laws:
         law, name = self.laws[self.of_flow(flow)], self._names[self.of_flow(flow)]
         actions = self._actions
         line_rate_bps = float(self._line_rate_bps[self._schedule.src[flow]])
-        if law.network:
-            actions["network"][slot] = self._network
+        if law.parameters:
+            actions["parameters"][slot] = self._parameter_set
             actions["line_ns"][slot] = round(8e9 * self._mtu_bytes / line_rate_bps)
         if not law.managed:
             return
@@ -205,25 +203,13 @@ class Laws:
             with_ecn = name.removeprefix(SCALED) == "dctcp"
             found = self.programs.congestion_control(LEARNED if with_ecn else LEARNED_WITHOUT_ECN)
             return Law(found, managed=True, reports=True)
-        if name == NEURAL:
-            return Law(self.programs.congestion_control(NEURAL), reports=True, network=True)
+        if name in PARAMETERS:
+            return Law(self.programs.congestion_control(name), reports=True, parameters=True)
         if name not in KERNEL_TRANSPORTS:
-            known = (*KERNEL_TRANSPORTS, NEURAL, *MANAGED_TRANSPORTS, *SCALED_TRANSPORTS)
+            known = (*KERNEL_TRANSPORTS, *PARAMETERS, *MANAGED_TRANSPORTS, *SCALED_TRANSPORTS)
             raise UnknownName("transport of the Linux backend", name, known)
         return Law(self.programs.congestion_control(name), reports=self.programs.reports(name))
 
     def _payload_bytes_per_s(self, rate_bps: float) -> int:
         """Convert a rate of whole packets to the rate of payload that the kernel paces."""
         return int(min(max(rate_bps / 8 * self._payload_share, 1.0), PACED_BUT_NOT_LIMITED))
-
-
-def _in_fixed_point(parameters: Sequence[float]) -> NDArray[np.int32]:
-    values = np.asarray(parameters, dtype=np.float64)
-    if values.shape != (N_PARAMETERS,):
-        raise SysgymError(
-            f"neural: expected {N_PARAMETERS} parameters, got {values.size}; the agent neural brings"
-            " those of its checkpoint"
-        )
-    if not np.all(np.abs(values) < _LARGEST_PARAMETER):
-        raise SysgymError(f"neural: the kernel's parameters are below {_LARGEST_PARAMETER:g} in size")
-    return np.round(values * 2.0**16).astype(np.int32)

@@ -99,13 +99,13 @@ class Law(NamedTuple):
     """Whether it adds up round trips in the program's map, if the socket is marked with a slot."""
     rate_driven: bool = False
     """Whether its rate alone limits it: the receiver's window must stay open while a packet is lost."""
-    network: bool = False
-    """Whether a network in the program's map corrects its window; the socket is then marked with its slot."""
+    parameters: bool = False
+    """Whether it has parameters in its program's map; the socket is then marked with its slot."""
 
     @property
     def needs_slot(self) -> bool:
         """Whether its connections need a slot for their controls."""
-        return self.managed or self.network
+        return self.managed or self.parameters
 
 
 class Wanted(NamedTuple):

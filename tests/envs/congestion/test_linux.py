@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,8 @@ from sysgym.agents.protocol import play_episode
 from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.discovery import let_go, share_private_service
 from sysgym.emulator.network import Controls, PerFlow
+from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion import parallel_env
 from sysgym.envs.congestion.backends import network_on
@@ -179,14 +182,22 @@ def test_what_cannot_be_multiplied_is_named() -> None:
         gym.make("sysgym/FlowCC-v0", preset="orca", transport="newvegas", backend="linux")
 
 
-def test_a_learned_law_brings_its_network_to_the_kernel() -> None:
-    """For a datacenter, and for one flow among others; a world has one network."""
-    silent = neural_transport([0.0] * N_PARAMETERS)
+NEURAL = [neural_transport([value] * N_PARAMETERS) for value in (0.0, 0.1)]
+ADAPTIVE_TARGET = [
+    adaptive_target_transport([getattr(constant, which) for constant in CONSTANTS])
+    for which in ("value", "least")
+]
+
+
+@pytest.mark.parametrize("laws", [NEURAL, ADAPTIVE_TARGET], ids=["neural", "adaptive_target"])
+def test_a_law_brings_its_parameters_to_the_kernel(laws: list[Transport]) -> None:
+    """For a datacenter, and for one flow among others; a world has one set of them."""
+    law, other = laws
     for env_id, scenario in (("DatacenterCC", "linux-dumbbell-100m"), ("FlowCC", "linux-flow-100m")):
         env = gym.make(
             f"sysgym/{env_id}-v0",
             scenario=scenario,
-            transport=silent,
+            transport=law,
             backend="linux",
             overrides=FAST,
             disable_env_checker=True,
@@ -194,11 +205,17 @@ def test_a_learned_law_brings_its_network_to_the_kernel() -> None:
         _, info = play_episode(env, MaxAgent())
         assert info["episode_metrics"]["goodput_bps"] > 20e6
         env.close()
-    other = neural_transport([0.1] * N_PARAMETERS)
-    with pytest.raises(SysgymError, match="2 networks"):
-        network_on(
-            "linux", load_scenario("linux-dumbbell-100m", expect=CongestionScenario), silent, {0: other}
-        )
+    dumbbell = load_scenario("linux-dumbbell-100m", expect=CongestionScenario)
+    with pytest.raises(SysgymError, match=f'"{law.name}" have different parameters'):
+        network_on("linux", dumbbell, law, {0: other})
+
+
+def test_laws_with_parameters_of_their_own_share_a_kernel() -> None:
+    scenario = load_scenario("linux-dumbbell-100m", expect=CongestionScenario)
+    with closing(network_on("linux", scenario, NEURAL[0], {1: ADAPTIVE_TARGET[0]})) as network:
+        network.reset(20_000)
+        network.advance(1.0)
+        assert np.all(network.flows().delivered_bytes[:2] > 0.05 * 100e6 / 8)
 
 
 def test_agents_multiply_windows_of_the_kernel() -> None:

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
+from .user_space import compiled_for_user_space
 
 
 @pytest.fixture(scope="module")
 def cube_root(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], int]:
-    compiler = shutil.which("clang") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    folder: Path = tmp_path_factory.mktemp("cube_root")
-    source, library = folder / "root.c", folder / "root.so"
-    source.write_text(
-        '#include "cube_root.h"\nunsigned int root(unsigned long long n) { return cube_root(n); }\n'
-    )
-    flags = ["-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, f"-I{SOURCES}", str(source), "-o", str(library)], check=True)
-    function = ctypes.CDLL(str(library)).root
+    code = '#include "cube_root.h"\nunsigned int root(unsigned long long n) { return cube_root(n); }\n'
+    function = compiled_for_user_space(code, tmp_path_factory.mktemp("cube_root")).root
     function.argtypes, function.restype = [ctypes.c_uint64], ctypes.c_uint32
     found: Callable[[int], int] = function
     return found

@@ -5,9 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-import shutil
-import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,10 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
-from sysgym.emulator.linux.kernel.bpf_programs import FLOW_SLOTS, NETWORKS, PORT_SLOTS
+from sysgym.emulator.linux.kernel.bpf_programs import FLOW_SLOTS, PORT_SLOTS
+from sysgym.emulator.linux.kernel.parameters import PARAMETER_SETS, PARAMETERS
 from sysgym.emulator.linux.service.worlds import MAX_SESSIONS
 from sysgym.emulator.linux.world import PORTS_A_SESSION, SLOTS_A_SESSION
 from sysgym.emulator.packets.transports import neural
+
+from .user_space import compiled_for_user_space
 
 ONE = 2.0**16
 
@@ -39,15 +39,7 @@ void decide(const struct network *network, const int *inputs, struct decision *d
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = shutil.which("clang") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    folder: Path = tmp_path_factory.mktemp("network")
-    source, library = folder / "network.c", folder / "network.so"
-    source.write_text(SOURCE)
-    flags = ["-O1", "-Wall", "-Wno-unknown-pragmas", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, f"-I{SOURCES}", str(source), "-o", str(library)], check=True)
-    found = ctypes.CDLL(str(library))
+    found = compiled_for_user_space(SOURCE, tmp_path_factory.mktemp("network"))
     found.log2_of.argtypes, found.log2_of.restype = [ctypes.c_uint64], ctypes.c_int64
     for name in ("exp2_of", "tanh_of"):
         function = getattr(found, name)
@@ -183,9 +175,12 @@ def test_the_programs_have_room_for_every_world() -> None:
     found = {
         name: int(value)
         for path in SOURCES.glob("*.[ch]")
-        for name, value in re.findall(r"#define (FLOW_SLOTS|NETWORKS|PORT_SLOTS) (\d+)", path.read_text())
+        for name, value in re.findall(
+            r"#define (FLOW_SLOTS|PARAMETER_SETS|PORT_SLOTS) (\d+)", path.read_text()
+        )
     }
-    assert found == {"FLOW_SLOTS": FLOW_SLOTS, "NETWORKS": NETWORKS, "PORT_SLOTS": PORT_SLOTS}
+    assert found == {"FLOW_SLOTS": FLOW_SLOTS, "PARAMETER_SETS": PARAMETER_SETS, "PORT_SLOTS": PORT_SLOTS}
     assert MAX_SESSIONS * SLOTS_A_SESSION <= FLOW_SLOTS
     assert MAX_SESSIONS * PORTS_A_SESSION <= PORT_SLOTS
-    assert MAX_SESSIONS <= NETWORKS
+    assert MAX_SESSIONS <= PARAMETER_SETS
+    assert all(one.number % 2 == 0 for one in PARAMETERS.values())

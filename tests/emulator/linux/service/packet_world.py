@@ -10,7 +10,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,7 +117,7 @@ class _Packets:
         scenario: dict[str, Any],
         transport: str,
         flow_transports: dict[int, str],
-        parameters: Sequence[float] = (),
+        parameters: Mapping[str, Sequence[float]] | None = None,
     ) -> WorldOfSession:
         return PacketWorld(scenario, transport, flow_transports)
 

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def make_world(programs: Programs) -> Iterator[MakeWorld]:
         transport: str = "cubic",
         overrides: dict[str, Any] | None = None,
         flow_transports: dict[int, str] | None = None,
-        parameters: Sequence[float] = (),
+        parameters: Mapping[str, Sequence[float]] | None = None,
     ) -> World:
         chosen = SLOW_DUMBBELL if overrides is None else overrides
         scenario = load_scenario(name, overrides=chosen)

@@ -41,7 +41,7 @@ def test_two_worlds_have_networks_of_their_own(make_world: MakeWorld) -> None:
     """One says nothing, which leaves DCTCP; the other takes a quarter off the window every round trip."""
     silent, cautious = [0.0] * N_PARAMETERS, [0.0] * N_PARAMETERS
     cautious[OUTPUT_BIAS] = -0.5
-    worlds = [make_world(transport="neural", parameters=one) for one in (silent, cautious)]
+    worlds = [make_world(transport="neural", parameters={"neural": one}) for one in (silent, cautious)]
     (goodput, marks, queue), (cautious_goodput, cautious_marks, cautious_queue) = map(measure, worlds)
     assert goodput > 0.9 * RATE_BPS * PAYLOAD_SHARE
     assert marks > 100
@@ -62,7 +62,7 @@ def test_two_worlds_have_networks_of_their_own(make_world: MakeWorld) -> None:
 )
 def test_what_is_no_network_is_refused(make_world: MakeWorld, parameters: list[float], message: str) -> None:
     with pytest.raises(SysgymError, match=message):
-        make_world(transport="neural", parameters=parameters)
+        make_world(transport="neural", parameters={"neural": parameters})
 
 
 def test_a_network_sees_marks(make_world: MakeWorld) -> None:
@@ -70,8 +70,8 @@ def test_a_network_sees_marks(make_world: MakeWorld) -> None:
     parameters = [0.0] * N_PARAMETERS
     parameters[HIDDEN_WEIGHTS + INPUTS.index("fraction of marked packets")] = 4.0
     parameters[OUTPUT_WEIGHTS] = -1.0
-    dctcp = make_world(transport="neural", parameters=[0.0] * N_PARAMETERS)
-    answering = make_world(transport="neural", parameters=parameters)
+    dctcp = make_world(transport="neural", parameters={"neural": [0.0] * N_PARAMETERS})
+    answering = make_world(transport="neural", parameters={"neural": parameters})
     (_, marks, queue), (goodput, fewer_marks, shorter_queue) = map(measure, (dctcp, answering))
     assert goodput > 0.6 * RATE_BPS * PAYLOAD_SHARE
     assert 0 < fewer_marks < 0.8 * marks
@@ -82,7 +82,7 @@ def test_a_window_that_limits_nobody_has_an_end(make_world: MakeWorld) -> None:
     """Hosts with a cap never fill their windows, which this network makes larger every round trip."""
     parameters = [0.0] * N_PARAMETERS
     parameters[OUTPUT_BIAS] = 0.1
-    world = make_world(transport="neural", parameters=parameters)
+    world = make_world(transport="neural", parameters={"neural": parameters})
     world.reset(1)
     world.apply(host_caps_bps=np.array([4e6, 4e6, np.inf, np.inf]))
     run(world, 1.5)
@@ -94,7 +94,7 @@ def test_a_time_out_begins_again_with_one_packet(make_world: MakeWorld) -> None:
     """A buffer of three packets for two flows that start with many: they lose whole windows, and go on."""
     world = make_world(
         transport="neural",
-        parameters=[0.0] * N_PARAMETERS,
+        parameters={"neural": [0.0] * N_PARAMETERS},
         overrides=SLOW_DUMBBELL | {"queue.buffer_bytes": 4_500, "queue.ecn_threshold_bytes": 4_500},
     )
     world.reset(1)
