@@ -18,6 +18,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ COLOURS = {LAW: "#b2182b", "dctcp": "#2166ac", "swift": "#1b7837", "hpcc": "#762
 
 def values_of(rows: list[Row], metric: str) -> Values:
     """Return a metric of one scenario by law."""
-    found: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    found: dict[str, dict[tuple[Any, ...], dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         if metric in row.metrics:
             found[row.contender.name][row.contender.identity][row.seed] = row.metrics[metric]

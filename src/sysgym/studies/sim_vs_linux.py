@@ -63,7 +63,7 @@ Answers that continue a connection begin with the window that it had."""
 LOSS_SEEDS = tuple(range(20_000, 20_020))
 """More than :data:`SEEDS`: which packets are lost differs a lot between episodes."""
 
-LOSS_TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "neural")
+LOSS_TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "neural", "adaptive_target")
 LOSS_METRICS = (
     "goodput_bps",
     "drop_fraction",
@@ -72,7 +72,7 @@ LOSS_METRICS = (
     "fct_slowdown_p50",
     "fct_slowdown_p99",
 )
-TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "newvegas", "neural")
+TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "newvegas", "neural", "adaptive_target")
 SEEDS = tuple(range(20_000, 20_010))
 METRICS = {
     "goodput_bps": "higher",
@@ -134,7 +134,7 @@ LOSS_GOALS = (
 _NORMAL_975 = 1.96
 """97.5 % quantile of the normal distribution."""
 
-LEARNED = "neural"
+LEARNED = ("neural", "adaptive_target")
 EQUAL = 0.01
 """Contenders whose means are within this share of the best count as equal winners."""
 
@@ -227,13 +227,15 @@ def survey(folder: Path, _n_workers: int, progress: Progress) -> list[Page]:
     with closing(KernelEpisodes(folder)) as kept:
         for scenario, transport in jobs:
             progress(done, total)
-            measured[scenario].append(_measured(scenario, _contender(transport, scenario), kept))
+            measured[scenario].append(
+                on_both_backends(scenario, shipped_contender(transport, scenario), kept)
+            )
             done += 1
         for variant, transport in losing:
             progress(done, total)
             scenario, overrides = LOSSES[variant]
-            contender = _contender(transport, scenario)
-            lost[variant].append(_measured(scenario, contender, kept, overrides, LOSS_SEEDS))
+            contender = shipped_contender(transport, scenario)
+            lost[variant].append(on_both_backends(scenario, contender, kept, overrides, LOSS_SEEDS))
             done += 1
         progress(done, total)
         transfer = _transfer(measured[TRANSFER_SCENARIO], TRANSFER_TRAININGS, kept)
@@ -258,23 +260,33 @@ def quick(folder: Path, _n_workers: int, progress: Progress) -> list[Page]:
     with closing(KernelEpisodes(folder)) as kept:
         for done, transport in enumerate(TRANSFER_AGAINST):
             progress(done, len(TRANSFER_AGAINST) + 1)
-            contender = _contender(transport, TRANSFER_SCENARIO)
-            classics.append(_measured(TRANSFER_SCENARIO, contender, kept))
+            contender = shipped_contender(transport, TRANSFER_SCENARIO)
+            classics.append(on_both_backends(TRANSFER_SCENARIO, contender, kept))
         progress(len(classics), len(classics) + 1)
         return [_transfer(classics, TRANSFER_TRAININGS[:1], kept)]
 
 
-def _contender(transport: str, scenario: str) -> Contender:
+def shipped_contender(transport: str, scenario: str) -> Contender:
+    """Return a contender by name; a learned one with the package's checkpoint for the scenario."""
     return parse_contender(transport, (), "congestion").with_shipped(scenario)
 
 
-def _measured(
+def on_both_backends(
     scenario: str,
     contender: Contender,
     kept: KernelEpisodes,
     overrides: Mapping[str, Any] | None = None,
     seeds: Sequence[int] = SEEDS,
 ) -> Measured:
+    """Run a contender's episodes on the simulator and, unless they are kept, on the kernel.
+
+    Args:
+        scenario: Name of a scenario.
+        contender: The contender.
+        kept: The kernel's episodes.
+        overrides: Changes of the scenario.
+        seeds: Episode seeds.
+    """
     values: dict[str, dict[str, list[float]]] = {backend: {} for backend in BACKENDS}
     for backend in BACKENDS:
         for metrics in _episodes(scenario, contender, kept if backend == KERNEL else None, overrides, seeds):
@@ -381,7 +393,7 @@ def _counts(measured: Mapping[str, Sequence[Measured]], lost: Mapping[str, Seque
             met = [
                 beyond <= 0.0
                 for _, row, name, beyond, _ in _judged(some, set(lost))
-                if name == metric and (row.contender == LEARNED) == learned
+                if name == metric and (row.contender in LEARNED) == learned
             ]
             cells.append(f"{sum(met)} of {len(met)}" if met else "–")
         goal = f"{GOALS[metric]:.0%}" if metric in GOALS else f"a factor of {TIMEOUTS_FACTOR:g}"
@@ -421,7 +433,7 @@ def _transfer(classics: Sequence[Measured], trainings: Sequence[int], kept: Kern
                 "ppo", TRANSFER_SCENARIO, total_steps=TRANSFER_STEPS, out=folder, n_envs=8, seed=seed
             )
             contender = parse_contender("ppo", (), "congestion").with_checkpoint(final)
-            played = _measured(TRANSFER_SCENARIO, contender, kept)
+            played = on_both_backends(TRANSFER_SCENARIO, contender, kept)
         rows.append(replace(played, contender=f"{played.contender}, training {seed}"))
     cells = tuple((name, *(row.cell(name) for row in rows)) for name in TRANSFER_METRICS)
     text = (

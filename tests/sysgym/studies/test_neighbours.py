@@ -26,7 +26,7 @@ def laws(*names: str) -> list[Any]:
     return [parse_contender(name, (), "congestion") for name in names]
 
 
-def measured(first: str, second: str, seed: int = 0) -> study.Measured:
+def measured(first: str, second: str, seed: int = 0) -> sharing.Sharing:
     return measure_sharing(DUMBBELL, get_transport(first), get_transport(second), DURATION_S, seed)
 
 
