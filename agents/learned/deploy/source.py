@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from sysgym.agents.learned.deploy.graph import PolicyGraph
 from sysgym.agents.learned.deploy.onnx_file import checkpoint_properties
 from sysgym.agents.learned.learning import graph_of
 from sysgym.agents.registry import agent_info, list_agents
+from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.family import load_entry
+from sysgym.scenarios.files import parse_json, read_limited
+
+LARGEST_FILE_BYTES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,14 @@ def read_source(path: Path) -> Source:
     Raises:
         SysgymError: If it is not a checkpoint, or its policy cannot be exported.
     """
-    for info in (agent_info(name) for name in list_agents()):
-        if info.exporter and info.checkpoint_suffix == path.suffix:
+    own_format = [info for info in map(agent_info, list_agents()) if info.checkpoint_suffix == path.suffix]
+    for info in own_format:
+        if not info.exporter and _agent_of(path) == info.name:
+            raise SysgymError(
+                f"{path}: {info.name} is no network, so nothing is exported; its file has its constants"
+            )
+    for info in own_format:
+        if info.exporter:
             source: Source = load_entry(info.exporter)(path)
             return source
     checkpoint = read_checkpoint(path)
@@ -53,3 +64,11 @@ def read_source(path: Path) -> Source:
     ]
     hint = f"sysgym run {meta.scenario_name} --agent onnx --checkpoint"
     return Source(graph_of(checkpoint), about, lambda: checkpoint_properties(checkpoint), hint)
+
+
+def _agent_of(path: Path) -> object:
+    """Return the agent that a JSON file names; None if it is no such file."""
+    with suppress(SysgymError, ValueError):
+        data = parse_json(read_limited(path, LARGEST_FILE_BYTES))
+        return data.get("agent") if isinstance(data, dict) else None
+    return None

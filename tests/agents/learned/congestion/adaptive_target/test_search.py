@@ -15,6 +15,8 @@ from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
 from sysgym.agents.learned.congestion.adaptive_target.fitness import Judge
 from sysgym.agents.learned.congestion.adaptive_target.search import Search, constants_at
 from sysgym.agents.learned.congestion.evolution import CURVE
+from sysgym.agents.learned.congestion.law import Law
+from sysgym.agents.learned.deploy.source import read_source
 from sysgym.agents.protocol import environment_arguments, play_episode
 from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
@@ -110,3 +112,10 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=words):
             train("adaptive_target", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={name: value})
+
+
+def test_a_law_that_is_no_network_is_not_exported(tmp_path: Path) -> None:
+    path = tmp_path / "law.json"
+    FORM.write(Law([one.value for one in CONSTANTS], [], 0, 0, 0.0, {}, {}), path)
+    with pytest.raises(SysgymError, match="adaptive_target is no network, so nothing is exported"):
+        read_source(path)
