@@ -14,6 +14,7 @@ against p99 queue. With ``--page``, the tables replace what is between ``<!-- be
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sysgym.bench.results.rows import Row, read_rows
@@ -145,9 +147,9 @@ def cost_table(rows: Mapping[str, list[Row]]) -> str:
 def draw(rows: Mapping[str, list[Row]], path: Path) -> None:
     """Draw p99 slowdown against p99 queue, one panel for each scenario with flows that end."""
     shown = {name: some for name, some in rows.items() if values_of(some, "fct_slowdown_p99")}
-    columns = 4
+    columns = 5
     lines = -(-len(shown) // columns)
-    figure = Figure(figsize=(3.1 * columns, 2.7 * lines), layout="constrained")
+    figure = Figure(figsize=(2.9 * columns, 2.7 * lines), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes in panels[len(shown) :]:
@@ -173,9 +175,22 @@ def _panel(axes: Axes, name: str, rows: list[Row]) -> None:
             )
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_formatter(NullFormatter())
+    # A panel spans at least a factor of two, so that differences of some percent look like that.
+    axes.set_xlim(*_wide_enough(axes.get_xlim()))
+    axes.set_ylim(*_wide_enough(axes.get_ylim()))
     axes.set_title(name, fontsize=8)
     axes.tick_params(labelsize=7)
     axes.grid(alpha=0.3)
+
+
+def _wide_enough(limits: tuple[float, float]) -> tuple[float, float]:
+    low, high = limits
+    widen = max(math.sqrt(2.5 * low / high), 1.0)
+    return low / widen, high * widen
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.workloads import scenario_flows
 from sysgym.envs.congestion.datacenter.rewards import jain_index
-from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import SysgymError
 
 WINDOWS = 100
 """Parts of an episode for which goodput is read."""
@@ -58,7 +58,7 @@ def measure_sharing(
     is_first = (np.arange(n_flows) + seed) % 2 == 0
     common, other = common_first(scenario, first, second)
     flows = np.flatnonzero(is_first if other is first else ~is_first)
-    own = {} if first.name == second.name else {int(flow): other for flow in flows}
+    own = {} if first == second else {int(flow): other for flow in flows}
     network = PacketNetwork(scenario, transport=common, flow_transports=own)
     network.reset(seed)
     delivered_bytes = np.zeros((WINDOWS + 1, n_flows))
