@@ -5,10 +5,10 @@
 
 Power is goodput over the product of p99 queue and p99 slowdown. An episode's score is log2 of a law's power
 over that of the best classic of its scenario on the same seed. Prints the mean scores with 95 % intervals
-(bootstrap over trainings and seeds), the classics that are better in a scenario in goodput, p99 queue and p99
-slowdown at once, and what the law costs against DCTCP by size of flow. The picture shows p99 slowdown
-against p99 queue. With ``--page``, the tables replace what is between ``<!-- begin scores -->`` and
-``<!-- end scores -->`` there.
+(bootstrap over trainings, common to all scenarios, and seeds), the classics that are ahead in a scenario in
+goodput, p99 queue and p99 slowdown at once, and what the law costs against DCTCP by size of flow. The picture
+shows p99 slowdown against p99 queue. With ``--page``, the tables replace what is between
+``<!-- begin scores -->`` and ``<!-- end scores -->`` there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import argparse
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sysgym.bench.results.rows import Row, read_rows
-from sysgym.bench.statistics import estimate, mean, mean_of_means
+from sysgym.bench.statistics import RESAMPLES, Interval, percentile_interval
 from sysgym.bench.tables import interval_text, markdown_table
+from sysgym.errors import SysgymError
 
 Array = NDArray[np.float64]
 Values = dict[str, Array]
@@ -41,17 +42,32 @@ CLASSICS = ("reno", "cubic", "dctcp", "newvegas", "bbr", "timely", "swift", "dcq
 WITH_TELEMETRY = "hpcc"
 BASELINE = "dctcp"
 LEAST_QUEUE_BYTES = 3_000.0
+LIKE_LESSONS = ("incast-64", "dumbbell-10g")
+"""Scenarios that lessons of the search are variations of: an incast of 64 senders, links of any rate."""
+
+EQUAL = 0.001
+"""Relative difference of two means that counts as none."""
+
 SECTION = re.compile(r"(<!-- begin scores -->\n).*?(<!-- end scores -->)", re.DOTALL)
 SIZES = ("small", "medium", "large", "huge")
 COLOURS = {LAW: "#b2182b", "dctcp": "#2166ac", "swift": "#1b7837", "hpcc": "#762a83", "cubic": "#4d4d4d"}
 
 
 def values_of(rows: list[Row], metric: str) -> Values:
-    """Return a metric of one scenario by law."""
+    """Return a metric of one scenario by law.
+
+    Raises:
+        SysgymError: If some law has it in other episodes than the others.
+    """
     found: dict[str, dict[tuple[Any, ...], dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         if metric in row.metrics:
             found[row.contender.name][row.contender.identity][row.seed] = row.metrics[metric]
+    played = {tuple(sorted(by_seed)) for trainings in found.values() for by_seed in trainings.values()}
+    if len(played) > 1:
+        raise SysgymError(
+            f"{rows[0].scenario}: {metric} is there for other seeds in some laws than in others"
+        )
     return {
         law: np.array([[by_seed[seed] for seed in sorted(by_seed)] for by_seed in trainings.values()])
         for law, trainings in found.items()
@@ -59,13 +75,19 @@ def values_of(rows: list[Row], metric: str) -> Values:
 
 
 def log_powers(rows: list[Row]) -> Values:
-    """Return log2 of every law's power in one scenario."""
+    """Return log2 of every law's power in one scenario.
+
+    Raises:
+        SysgymError: If flows end under some laws only.
+    """
     goodput, queue = values_of(rows, "goodput_bps"), values_of(rows, "queue_p99_bytes")
     slowdown = values_of(rows, "fct_slowdown_p99")
+    if slowdown and set(slowdown) != set(goodput):
+        raise SysgymError(f"{rows[0].scenario}: flows end under some laws only")
     found = {}
     for law, bits in goodput.items():
         found[law] = np.log2(bits) - np.log2(np.maximum(queue[law], LEAST_QUEUE_BYTES))
-        if law in slowdown:
+        if slowdown:
             found[law] = found[law] - np.log2(slowdown[law])
     return found
 
@@ -77,56 +99,92 @@ def scores_of(rows: list[Row]) -> tuple[Values, str]:
     return {law: one - powers[best] for law, one in powers.items()}, best
 
 
+def mean_over_scenarios(strata: Sequence[Array]) -> Interval:
+    """Return the mean over scenarios with its interval.
+
+    Trainings are drawn once for all scenarios, since they are the same laws; seeds are drawn for each.
+
+    Args:
+        strata: Scores of shape (n_trainings, n_seeds), one for each scenario.
+    """
+    rng = np.random.default_rng(0)
+    n_trainings = strata[0].shape[0]
+    trainings = rng.integers(n_trainings, size=(RESAMPLES, n_trainings, 1))
+    drawn = np.zeros(RESAMPLES)
+    for sample in strata:
+        seeds = rng.integers(sample.shape[1], size=(RESAMPLES, 1, sample.shape[1]))
+        drawn += sample[trainings, seeds].mean(axis=(1, 2))
+    return percentile_interval(float(np.mean([one.mean() for one in strata])), drawn / len(strata))
+
+
 def score_table(scores: Mapping[str, Values]) -> str:
-    """Return the mean scores over scenarios, and those of each training of the law, in Markdown."""
-    lines = []
-    for name in (LAW, WITH_TELEMETRY, *CLASSICS):
-        strata = [one[name] for one in scores.values() if name in one]
-        lines.append((name, strata, len(strata)))
-    body = [
-        [name, interval_text(mean_of_means(strata), 2), str(n)]
-        for name, strata, n in sorted(lines, key=lambda line: -np.mean([one.mean() for one in line[1]]))
-    ]
-    table = markdown_table(["law", ">score", ">scenarios"], body)
-    n_trainings = max(one[LAW].shape[0] for one in scores.values())
-    each = [
-        float(np.mean([one[LAW][number].mean() for one in scores.values()])) for number in range(n_trainings)
-    ]
-    return f"{table}\n\nTrainings of `{LAW}`: {', '.join(f'{score:.2f}' for score in each)}."
+    """Return the mean scores over new scenarios and over all, and those of each training, in Markdown."""
+    new = [one for scenario, one in scores.items() if scenario not in LIKE_LESSONS]
+    every = list(scores.values())
+    body = []
+    for name in sorted((LAW, WITH_TELEMETRY, *CLASSICS), key=lambda law: -_mean_score(new, law)):
+        intervals = [mean_over_scenarios([one[name] for one in some]) for some in (new, every)]
+        body.append([name, *(interval_text(interval, 2) for interval in intervals)])
+    best = max(CLASSICS, key=lambda law: _mean_score(new, law))
+    less = [mean_over_scenarios([one[LAW] - one[best] for one in some]) for some in (new, every)]
+    body.append([f"{LAW} less {best}", *(interval_text(interval, 2) for interval in less)])
+    each = [float(np.mean([one[LAW][number].mean() for one in new])) for number in range(len(new[0][LAW]))]
+    heads = ["law", f">score, {len(new)} new scenarios", f">all {len(every)}"]
+    trainings = ", ".join(f"{score:.2f}" for score in each)
+    return f"{markdown_table(heads, body)}\n\nTrainings of `{LAW}`, new scenarios: {trainings}."
+
+
+def _mean_score(scores: Sequence[Values], law: str) -> float:
+    return float(np.mean([one[law].mean() for one in scores]))
 
 
 def scenario_table(
     scores: Mapping[str, Values], bests: Mapping[str, str], rows: Mapping[str, list[Row]]
 ) -> str:
-    """Return the law's score in every scenario, and the classics better in everything, in Markdown."""
+    """Return the law's score in every scenario, and the classics as good in everything, in Markdown."""
     body = []
     for scenario, one in scores.items():
         better = list(better_in_everything(rows[scenario]))
+        jain = values_of(rows[scenario], "jain_index").get(LAW)
         body.append(
             [
                 f"`{scenario}`",
                 bests[scenario],
-                interval_text(estimate(one[LAW], statistic=mean), 2),
+                interval_text(mean_over_scenarios([one[LAW]]), 2),
                 f"{one[LAW].mean(axis=1).min():.2f}",
                 ", ".join(better) or "none",
+                "–" if jain is None else f"{jain.mean():.3f}, {jain.min():.3f}",
             ]
         )
-    heads = ["scenario", "best classic", f">`{LAW}`", ">its worst training", "classics better in everything"]
+    heads = [
+        "scenario", "best classic", f">`{LAW}`", ">its worst training", "classics ahead in everything",
+        ">Jain's index, mean and least",
+    ]  # fmt: skip
     return markdown_table(heads, body)
 
 
 def better_in_everything(rows: list[Row]) -> Iterator[str]:
-    """Yield the classics with more goodput, a shorter p99 queue and a lower p99 slowdown than the law."""
-    metrics = {"goodput_bps": 1.0, "queue_p99_bytes": -1.0, "fct_slowdown_p99": -1.0}
-    found = {metric: values_of(rows, metric) for metric in metrics}
+    """Yield the classics that are ahead of the law in goodput, p99 queue and p99 slowdown.
+
+    Ahead is not worse by more than a thousandth in any, and better by more than that in one.
+    """
+    signs = {"goodput_bps": 1.0, "queue_p99_bytes": -1.0, "fct_slowdown_p99": -1.0}
+    found = {metric: values_of(rows, metric) for metric in signs}
     for classic in CLASSICS:
-        known = [(found[metric], sign) for metric, sign in metrics.items() if classic in found[metric]]
-        if known and all(sign * (one[classic].mean() - one[LAW].mean()) > 0.0 for one, sign in known):
+        gains = [
+            signs[metric] * (one[classic].mean() / one[LAW].mean() - 1.0)
+            for metric, one in found.items()
+            if one
+        ]
+        if min(gains) >= -EQUAL and max(gains) > EQUAL:
             yield classic
 
 
 def cost_table(rows: Mapping[str, list[Row]]) -> str:
-    """Return the law's change of goodput and of slowdowns by size against DCTCP, in Markdown."""
+    """Return the law's change of goodput and of slowdowns by size against DCTCP, in Markdown.
+
+    The mean over trainings, and in brackets that of the worst training.
+    """
     metrics = {"goodput_bps": "goodput", "fct_slowdown_p50": "median", "fct_slowdown_p99": "p99"}
     for size in SIZES:
         metrics |= {f"fct_slowdown_p50_{size}": f"{size}, median", f"fct_slowdown_p99_{size}": f"{size}, p99"}
@@ -138,10 +196,12 @@ def cost_table(rows: Mapping[str, list[Row]]) -> str:
             if LAW not in values or BASELINE not in values:
                 cells.append("–")
                 continue
-            ratio = np.exp(np.log(values[LAW] / values[BASELINE]).mean())
-            cells.append(f"{100.0 * (ratio - 1.0):+.1f} %".replace("-", "−"))
+            changes = 100.0 * np.expm1(np.log(values[LAW] / values[BASELINE]).mean(axis=1))
+            mean = 100.0 * math.expm1(float(np.log(values[LAW] / values[BASELINE]).mean()))
+            worst = changes.min() if metric == "goodput_bps" else changes.max()
+            cells.append(f"{mean:+.1f} ({worst:+.1f})".replace("-", "−"))
         body.append([f"`{scenario}`", *cells])
-    return markdown_table([f"`{LAW}` against DCTCP", *(f">{name}" for name in metrics.values())], body)
+    return markdown_table([f"`{LAW}` against DCTCP, %", *(f">{name}" for name in metrics.values())], body)
 
 
 def draw(rows: Mapping[str, list[Row]], path: Path) -> None:

@@ -2,7 +2,8 @@
 
 Networks are drawn anew for every lesson (domain randomisation): rates from 20 Mb/s to 100 Gb/s, round trips
 from 6 us to 6 ms, buffers of half a bandwidth-delay product and more, thresholds of marks from 8 to 50 % of
-them or no marks, delayed ACKs, and random losses. Scenarios that are used to test laws are not among them.
+them or no marks, delayed ACKs, and random losses. No test scenario is given by name, but an incast of 64
+senders is `incast-64`, and links are variations of `dumbbell-10g`.
 """
 
 from __future__ import annotations
