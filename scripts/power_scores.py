@@ -174,9 +174,9 @@ def better_in_everything(rows: list[Row]) -> Iterator[str]:
         gains = [
             signs[metric] * (one[classic].mean() / one[LAW].mean() - 1.0)
             for metric, one in found.items()
-            if one
+            if classic in one
         ]
-        if min(gains) >= -EQUAL and max(gains) > EQUAL:
+        if gains and min(gains) >= -EQUAL and max(gains) > EQUAL:
             yield classic
 
 

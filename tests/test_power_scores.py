@@ -1,0 +1,75 @@
+"""Scores of scripts/power_scores.py: power, intervals over trainings, and who is ahead in everything."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sysgym.errors import SysgymError
+
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "power_scores.py"
+
+
+@pytest.fixture(scope="module")
+def power() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("power_scores", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["power_scores"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def row(law: str, seed: int, goodput: float, queue: float, slowdown: float | None, training: int = 0) -> Any:
+    metrics = {"goodput_bps": goodput, "queue_p99_bytes": queue}
+    if slowdown is not None:
+        metrics["fct_slowdown_p99"] = slowdown
+    contender = SimpleNamespace(name=law, identity=(law, training))
+    return SimpleNamespace(scenario="one", seed=seed, metrics=metrics, contender=contender)
+
+
+def test_power_is_goodput_over_queue_and_slowdown(power: ModuleType) -> None:
+    rows = [row("swift", 1, 4e9, 8e3, 2.0), row("dctcp", 1, 4e9, 64e3, 4.0), row("hpcc", 1, 4e9, 1e3, 2.0)]
+    scores, best = power.scores_of(rows)
+    assert best == "swift"
+    assert scores["dctcp"] == pytest.approx(-4.0)
+    assert scores["hpcc"] == pytest.approx(np.log2(8.0 / 3.0))  # queues of two packets and less are alike
+
+
+def test_scenarios_without_ends_have_no_slowdown(power: ModuleType) -> None:
+    scores, _ = power.scores_of([row("swift", 1, 4e9, 8e3, None), row("cubic", 1, 4e9, 16e3, None)])
+    assert scores["cubic"] == pytest.approx(-1.0)
+
+
+def test_rows_that_do_not_match_are_refused(power: ModuleType) -> None:
+    ends = [row("swift", 1, 4e9, 8e3, 2.0), row("dctcp", 1, 4e9, 8e3, None)]
+    with pytest.raises(SysgymError, match="flows end under some laws only"):
+        power.log_powers(ends)
+    with pytest.raises(SysgymError, match="other seeds"):
+        power.values_of([row("swift", 1, 4e9, 8e3, 2.0), row("dctcp", 2, 4e9, 8e3, 2.0)], "goodput_bps")
+
+
+def test_trainings_are_the_same_in_all_scenarios(power: ModuleType) -> None:
+    """Ten scenarios with the same two trainings tell as much about trainings as one."""
+    sample = np.array([[0.0] * 10, [1.0] * 10])
+    one, ten = power.mean_over_scenarios([sample]), power.mean_over_scenarios([sample] * 10)
+    assert one.value == ten.value == 0.5
+    assert (ten.low, ten.high) == (one.low, one.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("queue", "slowdown", "ahead"),
+    [(8e3, 2.0, []), (8e3, 1.0, ["swift"]), (4e3, 2.001, ["swift"]), (4e3, 2.1, []), (8.004e3, 2.0, [])],
+)
+def test_ahead_in_everything_allows_ties(
+    power: ModuleType, queue: float, slowdown: float, ahead: list[str]
+) -> None:
+    rows = [row("adaptive_target", 1, 4e9, 8e3, 2.0), row("swift", 1, 4e9, queue, slowdown)]
+    assert list(power.better_in_everything(rows)) == ahead
