@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
 from sysgym.bench.tables import markdown_table
 from sysgym.emulator.packets.transports import adaptive_target as law
+from sysgym.emulator.packets.transports import rounds
 
 LINE_BPS, BASE_RTT_NS, PACKET_BYTES = 10e9, 60_000, 1_500
 WINDOWS = (2.0, 10.0, 50.0)
@@ -44,33 +45,27 @@ def change(
     """
     state = np.zeros(40)
     packet_ns = 8e9 * PACKET_BYTES / LINE_BPS
-    state[law.WINDOW] = state[law.WINDOW_BELOW] = window
-    state[law.ACKED] = state[law.RTT_SAMPLES] = 100.0
-    state[law.MARKED] = 100.0 * marked
-    state[law.ALPHA] = state[law.MARKS] = marked
+    state[rounds.WINDOW] = state[law.WINDOW_BELOW] = window
+    state[rounds.ACKED] = state[rounds.RTT_SAMPLES] = 100.0
+    state[rounds.MARKED] = 100.0 * marked
+    state[rounds.ALPHA] = state[law.MARKS] = marked
     state[law.STRETCH] = stretch
-    state[law.RTT_LEAST_NS] = BASE_RTT_NS + queue * packet_ns
-    state[law.RTT_SUM_NS] = 100.0 * state[law.RTT_LEAST_NS]
-    state[law.DELIVERED] = 1e9
+    state[rounds.RTT_LEAST_NS] = BASE_RTT_NS + queue * packet_ns
+    state[rounds.RTT_SUM_NS] = 100.0 * state[rounds.RTT_LEAST_NS]
+    state[rounds.DELIVERED] = 1e9
     flow = SimpleNamespace(
         state=state, line_rate_bps=LINE_BPS, base_rtt_ns=BASE_RTT_NS, packet_bytes=PACKET_BYTES, nxt=0,
         ssthresh=1.0,
     )  # fmt: skip
     functions: dict[str, Any] = {
-        name: getattr(law, name).py_func
-        for name in (
-            "line_packets",
-            "least_target",
-            "adapt_target",
-            "factor_of_marks",
-            "set_growth",
-            "begin_round",
-        )
+        name: function.py_func for name, function in vars(law).items() if hasattr(function, "py_func")
     }
-    with patch.multiple(law, parameter=lambda _, index: float(parameters[index]), **functions):
-        law.end_round.py_func(flow, None)
+    end_round = functions["end_round"]
+    functions["parameter"] = lambda _, index: float(parameters[index])
+    with patch.multiple(law, **functions):
+        end_round(flow, None)
     grown = state[law.PER_ROUND] if state[law.QUEUE] <= 1.0 else 0.0
-    return float(100.0 * ((state[law.WINDOW] + grown) / window - 1.0))
+    return float(100.0 * ((state[rounds.WINDOW] + grown) / window - 1.0))
 
 
 def draw(parameters: NDArray[np.float64], path: Path) -> None:

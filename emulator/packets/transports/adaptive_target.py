@@ -28,6 +28,26 @@ from typing import Any, NamedTuple
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
+from sysgym.emulator.packets.transports.rounds import (
+    ALPHA,
+    DELIVERED,
+    LOST,
+    MARKED,
+    OWN,
+    RTT_LEAST_NS,
+    RTT_SAMPLES,
+    RTT_SUM_NS,
+    WINDOW,
+    begin_round,
+    bound_window,
+    count_ack,
+    grow_window,
+    line_packets_per_ns,
+    marked_share,
+    pace_window,
+    present_rtt_ns,
+    round_is_over,
+)
 from sysgym.scenarios.errors import SysgymError
 
 NAME = "adaptive_target"
@@ -98,68 +118,35 @@ N_PARAMETERS = len(CONSTANTS)
 ) = range(N_PARAMETERS)  # fmt: skip
 
 MARK_GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
-LEAST_WINDOW, MOST_WINDOW = 0.01, 1e6  # packets
+MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
 MOST_STRETCH = 10.0  # log2
 FOLLOWS = 0.95  # a queue above this share of the last one has not followed the window
 CALM = 0.125  # a queue below this share of the target counts as none
 
-# Slots of flow.state.
-WINDOW = 0  # packets; may be a fraction of one, flow.cwnd is at least one
-ALPHA = 1  # average share of marks
-MARKS = 2  # slow average
-STRETCH = 3  # log2 of the target over its least
-CALM_FOR = 4  # rounds without a queue
-PER_ROUND = 5  # growth, packets per round trip
-QUEUE = 6  # of the last round over the target
-ROUND_END = 7  # the round ends when this number is acknowledged
-ACKED = 8  # of the round, like the next four
-MARKED = 9
-RTT_SUM_NS = 10
-RTT_SAMPLES = 11
-RTT_LEAST_NS = 12
-LOST = 13
-DELIVERED = 14
-WINDOW_BELOW = 15  # packets, when the queue was last below the target
-QUEUE_BEFORE = 16  # packets, of the last round
-RESTS = 17  # rounds in which no loss matters
-
-
-@njit(forceinline=True)
-def begin_round(flow: Any) -> None:
-    """Reset the measurements for the next round."""
-    state = flow.state
-    state[ROUND_END] = flow.nxt
-    state[ACKED] = 0.0
-    state[MARKED] = 0.0
-    state[RTT_SUM_NS] = 0.0
-    state[RTT_SAMPLES] = 0.0
-    state[RTT_LEAST_NS] = 0.0
-    state[LOST] = 0.0
+# Slots of flow.state, beside those of rounds.
+MARKS = OWN  # slow average of the marked fraction
+STRETCH = OWN + 1  # log2 of the target over its least
+CALM_FOR = OWN + 2  # rounds without a queue
+PER_ROUND = OWN + 3  # growth, packets per round trip
+QUEUE = OWN + 4  # of the last round over the target
+WINDOW_BELOW = OWN + 5  # packets, when the queue was last below the target
+QUEUE_BEFORE = OWN + 6  # packets, of the last round
+RESTS = OWN + 7  # rounds in which no loss matters
 
 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any, window: float) -> None:
     """Set window and pace; below one packet, one is in flight at a time, paced at the window's rate."""
-    rtt_ns = max(flow.srtt_ns, float(flow.base_rtt_ns))
-    flow.state[WINDOW] = min(max(window, LEAST_WINDOW), MOST_WINDOW)
-    flow.cwnd = max(flow.state[WINDOW], 1.0)
-    pace = 1.0
-    if flow.state[WINDOW] >= 1.0:
-        pace = parameter(event, START_PACE) if flow.state[WINDOW] < flow.ssthresh else parameter(event, PACE)
-    flow.pacing_rate_bps = pace * 8e9 * flow.packet_bytes * flow.state[WINDOW] / rtt_ns
-
-
-@njit(forceinline=True)
-def line_packets(flow: Any) -> float:
-    """Return the packets that the flow's line sends in a nanosecond."""
-    return float(flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes))
+    bound_window(flow, window, MOST_WINDOW)
+    pace = parameter(event, START_PACE if flow.state[WINDOW] < flow.ssthresh else PACE)
+    pace_window(flow, pace, present_rtt_ns(flow))
 
 
 @njit
 def least_target(flow: Any, event: Any) -> float:
     """Return the target of the queue, in packets, where there are no other laws."""
-    path = line_packets(flow) * flow.base_rtt_ns
+    path = line_packets_per_ns(flow) * flow.base_rtt_ns
     of_small = parameter(event, TARGET_OF_SMALL) / math.sqrt(max(flow.state[WINDOW], SMALLEST_TARGETED))
     return float(parameter(event, TARGET) + of_small + parameter(event, TARGET_OF_PATH) * path)
 
@@ -191,7 +178,7 @@ def adapt_target(
 def factor_of_marks(flow: Any, event: Any) -> float:
     """Update the averages of marks, and return by what marks multiply the window."""
     state = flow.state
-    share = state[MARKED] / max(state[ACKED], 1.0)
+    share = marked_share(flow)
     state[ALPHA] += MARK_GAIN * (share - state[ALPHA])
     state[MARKS] += parameter(event, MARKS_MEMORY) * (share - state[MARKS])
     if state[MARKED] == 0.0:
@@ -215,7 +202,7 @@ def end_round(flow: Any, event: Any) -> None:
     """Compare the queue of the round with the target; set the window, and its growth in the next round."""
     state = flow.state
     window = state[WINDOW]
-    per_ns = line_packets(flow)
+    per_ns = line_packets_per_ns(flow)
     base_ns = float(flow.base_rtt_ns)
     queue = per_ns * max(state[RTT_SUM_NS] / state[RTT_SAMPLES] - base_ns, 0.0)
     least_queue = per_ns * max(state[RTT_LEAST_NS] - base_ns, 0.0)
@@ -239,18 +226,6 @@ def end_round(flow: Any, event: Any) -> None:
     begin_round(flow)
 
 
-@njit(forceinline=True)
-def grow(flow: Any, event: Any) -> None:
-    """Double in slow start, else grow by PER_ROUND packets per round trip, if the flow is window-limited."""
-    window = flow.state[WINDOW]
-    if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
-        return
-    if window < flow.ssthresh:
-        flow.state[WINDOW] = window + min(event.acked_packets, 2)
-    elif flow.state[QUEUE] <= 1.0:
-        flow.state[WINDOW] = window + flow.state[PER_ROUND] * min(event.acked_packets / max(window, 1.0), 1.0)
-
-
 def on_start(flow: Any, event: Any) -> None:
     """Set the first window."""
     state = flow.state
@@ -264,18 +239,9 @@ def on_start(flow: Any, event: Any) -> None:
 def on_ack(flow: Any, event: Any) -> None:
     """Count the ACK and grow; once per round trip, compare the queue with the target."""
     state = flow.state
-    state[ACKED] += event.acked_packets
-    state[DELIVERED] += event.acked_packets
-    if event.rtt_ns > 0:
-        state[RTT_SUM_NS] += event.rtt_ns
-        state[RTT_SAMPLES] += 1.0
-        if state[RTT_LEAST_NS] == 0.0 or event.rtt_ns < state[RTT_LEAST_NS]:
-            state[RTT_LEAST_NS] = event.rtt_ns
-    if event.marked:
-        state[MARKED] += event.acked_packets
-        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
-    grow(flow, event)
-    if flow.una > state[ROUND_END] and state[RTT_SAMPLES] > 0.0:
+    count_ack(flow, event)
+    grow_window(flow, event, state[PER_ROUND] if state[QUEUE] <= 1.0 else 0.0)
+    if round_is_over(flow):
         end_round(flow, event)
     set_window(flow, event, state[WINDOW])
 

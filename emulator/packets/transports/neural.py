@@ -20,6 +20,26 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
+from sysgym.emulator.packets.transports.rounds import (
+    ALPHA,
+    DELIVERED,
+    LOST,
+    MARKED,
+    OWN,
+    RTT_LEAST_NS,
+    RTT_SAMPLES,
+    RTT_SUM_NS,
+    WINDOW,
+    begin_round,
+    bound_window,
+    count_ack,
+    grow_window,
+    line_packets_per_ns,
+    marked_share,
+    pace_window,
+    present_rtt_ns,
+    round_is_over,
+)
 from sysgym.scenarios.errors import SysgymError
 
 NAME = "neural"
@@ -51,47 +71,22 @@ OUTPUT_BIAS = OUTPUT_WEIGHTS + N_OUTPUTS * N_HIDDEN
 N_PARAMETERS = OUTPUT_BIAS + N_OUTPUTS
 
 GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
-LEAST_WINDOW, MOST_WINDOW = 0.01, 65535.0  # packets; a window that is not the limit would double for ever
+MOST_WINDOW = 65535.0  # packets; a window that is not the limit would double for ever
 FIRST_PACE = 2.0  # windows per round trip, as Linux paces slow start
 LEAVES_SLOW_START = 0.9  # a correction below this ends it, as a mark does
 
-# Slots of flow.state.
-WINDOW = 0  # packets; may be a fraction of one, flow.cwnd is at least one
-ALPHA = 1
-ROUND_END = 2  # the round ends when this number is acknowledged
-ACKED = 3  # of the round, like the next four
-MARKED = 4
-RTT_SUM_NS = 5
-RTT_SAMPLES = 6
-RTT_LEAST_NS = 7
-LOST = 8
-DELIVERED = 9
-CORRECTION = 10  # log2
-GROWTH = 11  # packets per round trip
-PACE = 12  # windows per round trip
-SEEN = 13  # inputs of the network, N_INPUTS slots
-
-
-@njit(forceinline=True)
-def begin_round(flow: Any) -> None:
-    """Reset the measurements for the next round."""
-    state = flow.state
-    state[ROUND_END] = flow.nxt
-    state[ACKED] = 0.0
-    state[MARKED] = 0.0
-    state[RTT_SUM_NS] = 0.0
-    state[RTT_SAMPLES] = 0.0
-    state[RTT_LEAST_NS] = 0.0
-    state[LOST] = 0.0
+# Slots of flow.state, beside those of rounds.
+CORRECTION = OWN  # log2
+GROWTH = OWN + 1  # packets per round trip
+PACE = OWN + 2  # windows per round trip
+SEEN = OWN + 3  # inputs of the network, N_INPUTS slots
 
 
 @njit(forceinline=True)
 def set_window(flow: Any, window: float, rtt_ns: float) -> None:
     """Set window and pace; below one packet, one is in flight at a time, paced at the window's rate."""
-    flow.state[WINDOW] = min(max(window, LEAST_WINDOW), MOST_WINDOW)
-    flow.cwnd = max(flow.state[WINDOW], 1.0)
-    pace = flow.state[PACE] if flow.state[WINDOW] >= 1.0 else 1.0
-    flow.pacing_rate_bps = pace * 8e9 * flow.packet_bytes * flow.state[WINDOW] / rtt_ns
+    bound_window(flow, window, MOST_WINDOW)
+    pace_window(flow, flow.state[PACE], rtt_ns)
 
 
 @njit(forceinline=True)
@@ -100,10 +95,10 @@ def look(flow: Any) -> None:
     state = flow.state
     base_ns = float(flow.base_rtt_ns)
     mean_ns = state[RTT_SUM_NS] / state[RTT_SAMPLES]
-    line_packets = flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes)  # per nanosecond
+    line_packets = line_packets_per_ns(flow)
     state[SEEN] = 0.5 * math.log2(max(mean_ns / base_ns, 1.0))
     state[SEEN + 1] = 0.5 * math.log2(max(state[RTT_LEAST_NS] / base_ns, 1.0))
-    state[SEEN + 2] = state[MARKED] / max(state[ACKED], 1.0)
+    state[SEEN + 2] = marked_share(flow)
     state[SEEN + 3] = state[ALPHA]
     state[SEEN + 4] = 0.25 * math.log2(state[WINDOW] / (line_packets * base_ns))
     state[SEEN + 5] = 0.1 * math.log2(1.0 + state[DELIVERED])
@@ -135,7 +130,7 @@ def decide(flow: Any, event: Any) -> None:
 def end_round(flow: Any, event: Any) -> None:
     """Apply DCTCP's reduction if there were marks, then the network's correction."""
     state = flow.state
-    state[ALPHA] += GAIN * (state[MARKED] / max(state[ACKED], 1.0) - state[ALPHA])
+    state[ALPHA] += GAIN * (marked_share(flow) - state[ALPHA])
     look(flow)
     decide(flow, event)
     factor = 2.0 ** state[CORRECTION]
@@ -146,18 +141,6 @@ def end_round(flow: Any, event: Any) -> None:
     if factor < LEAVES_SLOW_START:
         flow.ssthresh = min(flow.ssthresh, state[WINDOW])
     begin_round(flow)
-
-
-@njit(forceinline=True)
-def grow(flow: Any, event: Any) -> None:
-    """Double in slow start, else grow by GROWTH packets per round trip, if the flow is window-limited."""
-    window = flow.state[WINDOW]
-    if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
-        return
-    if window < flow.ssthresh:
-        flow.state[WINDOW] = window + min(event.acked_packets, 2)
-    else:
-        flow.state[WINDOW] = window + flow.state[GROWTH] * min(event.acked_packets / max(window, 1.0), 1.0)
 
 
 def on_start(flow: Any, event: Any) -> None:
@@ -173,28 +156,18 @@ def on_start(flow: Any, event: Any) -> None:
 
 def on_ack(flow: Any, event: Any) -> None:
     """Count the ACK, grow, and run the network once per round trip."""
-    state = flow.state
-    state[ACKED] += event.acked_packets
-    state[DELIVERED] += event.acked_packets
-    if event.rtt_ns > 0:
-        state[RTT_SUM_NS] += event.rtt_ns
-        state[RTT_SAMPLES] += 1.0
-        if state[RTT_LEAST_NS] == 0.0 or event.rtt_ns < state[RTT_LEAST_NS]:
-            state[RTT_LEAST_NS] = event.rtt_ns
-    if event.marked:
-        state[MARKED] += event.acked_packets
-        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
-    else:
-        grow(flow, event)
-    if flow.una > state[ROUND_END] and state[RTT_SAMPLES] > 0.0:
+    count_ack(flow, event)
+    if not event.marked:
+        grow_window(flow, event, flow.state[GROWTH])
+    if round_is_over(flow):
         end_round(flow, event)
-    set_window(flow, state[WINDOW], max(flow.srtt_ns, float(flow.base_rtt_ns)))
+    set_window(flow, flow.state[WINDOW], present_rtt_ns(flow))
 
 
 def on_loss(flow: Any, event: Any) -> None:
     """Halve the window (RFC 8257, 3.5)."""
     flow.state[LOST] = 1.0
-    set_window(flow, 0.5 * flow.state[WINDOW], max(flow.srtt_ns, float(flow.base_rtt_ns)))
+    set_window(flow, 0.5 * flow.state[WINDOW], present_rtt_ns(flow))
     flow.ssthresh = max(flow.state[WINDOW], 2.0)
 
 
@@ -203,7 +176,7 @@ def on_timeout(flow: Any, event: Any) -> None:
     flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0
-    set_window(flow, 1.0, max(flow.srtt_ns, float(flow.base_rtt_ns)))
+    set_window(flow, 1.0, present_rtt_ns(flow))
 
 
 def neural_transport(parameters: Iterable[float]) -> Transport:

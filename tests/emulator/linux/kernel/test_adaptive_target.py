@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.emulator.packets.transports import adaptive_target as law
+from sysgym.emulator.packets.transports import rounds
 
 from .user_space import compiled_for_user_space
 
@@ -128,8 +129,8 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
         line_rate_bps=PACKET_BYTES * 8e9 / line_ns,
         packet_bytes=PACKET_BYTES,
     )
-    flow.state[law.WINDOW] = memory.packets / ONE
-    flow.state[law.ALPHA] = memory.alpha / ONE
+    flow.state[rounds.WINDOW] = memory.packets / ONE
+    flow.state[rounds.ALPHA] = memory.alpha / ONE
     flow.state[law.MARKS] = memory.marks / ONE
     flow.state[law.STRETCH] = memory.stretch / ONE
     flow.state[law.CALM_FOR] = memory.calm_for
@@ -144,12 +145,12 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
 def assert_alike(memory: Law, flow: Any) -> None:
     """Windows within 0.2 %, averages within three of their steps."""
     state = flow.state
-    assert memory.packets / ONE == pytest.approx(state[law.WINDOW], rel=2e-3, abs=3 / ONE)
+    assert memory.packets / ONE == pytest.approx(state[rounds.WINDOW], rel=2e-3, abs=3 / ONE)
     assert memory.ssthresh / ONE == pytest.approx(flow.ssthresh, rel=2e-3, abs=3 / ONE)
     assert memory.growth / ONE == pytest.approx(state[law.PER_ROUND], rel=2e-3, abs=3 / ONE)
     assert memory.window_below / ONE == pytest.approx(state[law.WINDOW_BELOW], rel=2e-3, abs=3 / ONE)
     assert memory.stretch / ONE == pytest.approx(state[law.STRETCH], abs=2e-3)
-    assert memory.alpha / ONE == pytest.approx(state[law.ALPHA], abs=3 / ONE)
+    assert memory.alpha / ONE == pytest.approx(state[rounds.ALPHA], abs=3 / ONE)
     assert memory.marks / ONE == pytest.approx(state[law.MARKS], abs=3 / ONE)
     level = min(state[law.QUEUE], 1.0)
     assert min(memory.level / LEVEL_ONE, 1.0) == pytest.approx(level, rel=2e-3, abs=2 / LEVEL_ONE)
@@ -180,19 +181,19 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
         (delay_ns, law.FOLLOWS * memory.queue_before_ns),
     ):
         assume(abs(one - other) > 2e-3 * other + 1.0)
-    flow.state[law.ACKED], flow.state[law.MARKED] = 16, rng.integers(2) * rng.integers(17)
-    flow.state[law.RTT_SUM_NS], flow.state[law.RTT_SAMPLES] = 4.0 * (base_ns + delay_ns), 4.0
-    flow.state[law.RTT_LEAST_NS] = base_ns + least_ns
-    flow.state[law.LOST] = rng.uniform() < 0.3
-    flow.state[law.DELIVERED] = round(2.0 ** rng.uniform(0.0, 31.0))
+    flow.state[rounds.ACKED], flow.state[rounds.MARKED] = 16, rng.integers(2) * rng.integers(17)
+    flow.state[rounds.RTT_SUM_NS], flow.state[rounds.RTT_SAMPLES] = 4.0 * (base_ns + delay_ns), 4.0
+    flow.state[rounds.RTT_LEAST_NS] = base_ns + least_ns
+    flow.state[rounds.LOST] = rng.uniform() < 0.3
+    flow.state[rounds.DELIVERED] = round(2.0 ** rng.uniform(0.0, 31.0))
     seen = Seen(
         mean_rtt_ns=base_ns + delay_ns,
         least_rtt_ns=base_ns + least_ns,
         base_rtt_ns=base_ns,
         line_ns=line_ns,
-        delivered_packets=int(flow.state[law.DELIVERED]),
-        marked_share=round(flow.state[law.MARKED] / 16 * ONE),
-        lost=int(flow.state[law.LOST]),
+        delivered_packets=int(flow.state[rounds.DELIVERED]),
+        marked_share=round(flow.state[rounds.MARKED] / 16 * ONE),
+        lost=int(flow.state[rounds.LOST]),
     )
     law.end_round(flow, constants)
     undone = constants[law.UNDO] * flow.state[law.WINDOW_BELOW]
@@ -210,7 +211,7 @@ def test_a_loss_matters_as_much_as_on_the_simulator(compiled: ctypes.CDLL, seed:
     flow = flow_of(memory, 1000, 100_000)
     compiled.lose(fixed, ctypes.byref(memory))
     law.on_loss(flow, constants)
-    assume(flow.state[law.WINDOW] > law.LEAST_WINDOW)
+    assume(flow.state[rounds.WINDOW] > rounds.LEAST_WINDOW)
     flow.state[law.RESTS] = min(np.ceil(flow.state[law.RESTS]), 255)
     assert_alike(memory, flow)
 

@@ -18,7 +18,7 @@ from sysgym.emulator.linux.kernel.bpf_programs import FLOW_SLOTS, PORT_SLOTS
 from sysgym.emulator.linux.kernel.parameters import PARAMETER_SETS, PARAMETERS
 from sysgym.emulator.linux.service.worlds import MAX_SESSIONS
 from sysgym.emulator.linux.world import PORTS_A_SESSION, SLOTS_A_SESSION
-from sysgym.emulator.packets.transports import neural
+from sysgym.emulator.packets.transports import neural, rounds
 
 from .user_space import compiled_for_user_space
 
@@ -137,13 +137,16 @@ def test_what_it_looks_at_is_what_the_simulators_looks_at(
         packet_bytes=1500,
     )
     state = flow.state
-    state[neural.RTT_SUM_NS], state[neural.RTT_SAMPLES] = 3 * mean_us * 1000, 3
-    state[neural.RTT_LEAST_NS] = least_us * 1000
-    state[neural.MARKED], state[neural.ACKED] = marked, 16
-    state[neural.ALPHA], state[neural.WINDOW] = alpha, window
-    state[neural.DELIVERED], state[neural.LOST] = delivered, lost
+    state[rounds.RTT_SUM_NS], state[rounds.RTT_SAMPLES] = 3 * mean_us * 1000, 3
+    state[rounds.RTT_LEAST_NS] = least_us * 1000
+    state[rounds.MARKED], state[rounds.ACKED] = marked, 16
+    state[rounds.ALPHA], state[rounds.WINDOW] = alpha, window
+    state[rounds.DELIVERED], state[rounds.LOST] = delivered, lost
     state[neural.CORRECTION] = correction
-    neural.look.py_func(flow)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("line_packets_per_ns", "marked_share"):
+            patch.setattr(neural, name, getattr(rounds, name).py_func)
+        neural.look.py_func(flow)
     np.testing.assert_allclose(inputs / ONE, state[neural.SEEN :], atol=5e-4)
 
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport, parameter
+from sysgym.emulator.packets.transports import Transport, parameter, rounds
 from sysgym.emulator.packets.transports import neural as law
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.scenarios.errors import SysgymError, TransportError
@@ -30,10 +30,10 @@ def saying(**values: float) -> Transport:
 
 def one_round(driver: Driver, *, marked: bool = False) -> float:
     """ACKs until a round ends; returns the window before the last of them."""
-    end = driver.flow.state[law.ROUND_END]
-    before = float(driver.flow.state[law.WINDOW])
-    while driver.flow.state[law.ROUND_END] == end:
-        before = float(driver.flow.state[law.WINDOW])
+    end = driver.flow.state[rounds.ROUND_END]
+    before = float(driver.flow.state[rounds.WINDOW])
+    while driver.flow.state[rounds.ROUND_END] == end:
+        before = float(driver.flow.state[rounds.WINDOW])
         driver.ack(marked=marked)
     return before
 
@@ -48,25 +48,25 @@ def settled(transport: Transport, cwnd: float = 40.0) -> Driver:
 
 def test_with_weights_of_zero_it_reduces_as_dctcp() -> None:
     driver = settled(saying())
-    driver.flow.state[law.ALPHA] = 0.5
+    driver.flow.state[rounds.ALPHA] = 0.5
     before = one_round(driver, marked=True)
     alpha = 0.5 + (1.0 - 0.5) / 16.0
-    assert driver.flow.state[law.ALPHA] == pytest.approx(alpha)
-    assert driver.flow.state[law.WINDOW] == pytest.approx(before * (1.0 - alpha / 2.0))
+    assert driver.flow.state[rounds.ALPHA] == pytest.approx(alpha)
+    assert driver.flow.state[rounds.WINDOW] == pytest.approx(before * (1.0 - alpha / 2.0))
 
 
 def test_with_weights_of_zero_it_grows_by_a_packet_a_round() -> None:
     driver = settled(saying())
-    before = driver.flow.state[law.WINDOW]
+    before = driver.flow.state[rounds.WINDOW]
     one_round(driver)
-    assert driver.flow.state[law.WINDOW] - before == pytest.approx(1.0, abs=0.05)
+    assert driver.flow.state[rounds.WINDOW] - before == pytest.approx(1.0, abs=0.05)
 
 
 @pytest.mark.parametrize("said", [-1.0, 0.5])
 def test_the_window_is_corrected_once_a_round(said: float) -> None:
     driver = settled(saying(window=said, growth=-10.0))
     before = one_round(driver)
-    ratio = driver.flow.state[law.WINDOW] / before
+    ratio = driver.flow.state[rounds.WINDOW] / before
     assert math.log2(ratio) == pytest.approx(math.tanh(said), abs=0.02)
 
 
@@ -91,9 +91,9 @@ def test_windows_below_a_packet_are_paced() -> None:
     driver = settled(saying(window=-10.0, growth=-10.0), cwnd=2.0)
     for _ in range(4):
         one_round(driver)
-    assert driver.flow.state[law.WINDOW] < 0.6  # halved each round, a quarter of a packet more
+    assert driver.flow.state[rounds.WINDOW] < 0.6  # halved each round, a quarter of a packet more
     assert driver.flow.cwnd == 1.0
-    expected_bps = 8 * 1500 * driver.flow.state[law.WINDOW] / 100e-6
+    expected_bps = 8 * 1500 * driver.flow.state[rounds.WINDOW] / 100e-6
     assert driver.flow.pacing_rate_bps == pytest.approx(expected_bps)
 
 
@@ -102,9 +102,9 @@ def test_a_window_that_limits_nobody_has_an_end() -> None:
     driver = settled(saying(window=5.0))
     for _ in range(20):
         driver.flow.nxt = driver.flow.una  # a round is over with the next ACK
-        driver.flow.state[law.ROUND_END] = driver.flow.una
+        driver.flow.state[rounds.ROUND_END] = driver.flow.una
         driver.ack()
-    assert driver.flow.state[law.WINDOW] == law.MOST_WINDOW
+    assert driver.flow.state[rounds.WINDOW] == law.MOST_WINDOW
     assert np.isfinite(driver.flow.pacing_rate_bps)
 
 

@@ -1,0 +1,105 @@
+"""Rounds of laws that decide once per round trip, over a window that may be a fraction of a packet.
+
+The kernel's form is ``emulator/linux/bpf/rounds.h``. A law that uses these functions keeps the slots below in
+``flow.state``, and its own from :data:`OWN` on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+LEAST_WINDOW = 0.01  # packets
+
+WINDOW = 0  # packets; may be a fraction of one, flow.cwnd is at least one
+ALPHA = 1  # moving average of the marked fraction
+ROUND_END = 2  # the round ends when this number is acknowledged
+ACKED = 3  # of the round, like the next five
+MARKED = 4
+RTT_SUM_NS = 5
+RTT_SAMPLES = 6
+RTT_LEAST_NS = 7
+LOST = 8
+DELIVERED = 9  # so far, packets
+OWN = 10
+
+
+@njit(forceinline=True)
+def begin_round(flow: Any) -> None:
+    """Reset the measurements for the next round."""
+    state = flow.state
+    state[ROUND_END] = flow.nxt
+    state[ACKED] = 0.0
+    state[MARKED] = 0.0
+    state[RTT_SUM_NS] = 0.0
+    state[RTT_SAMPLES] = 0.0
+    state[RTT_LEAST_NS] = 0.0
+    state[LOST] = 0.0
+
+
+@njit(forceinline=True)
+def count_ack(flow: Any, event: Any) -> None:
+    """Add an ACK to the measurements of the round; a mark ends slow start."""
+    state = flow.state
+    state[ACKED] += event.acked_packets
+    state[DELIVERED] += event.acked_packets
+    if event.rtt_ns > 0:
+        state[RTT_SUM_NS] += event.rtt_ns
+        state[RTT_SAMPLES] += 1.0
+        if state[RTT_LEAST_NS] == 0.0 or event.rtt_ns < state[RTT_LEAST_NS]:
+            state[RTT_LEAST_NS] = event.rtt_ns
+    if event.marked:
+        state[MARKED] += event.acked_packets
+        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+
+
+@njit(forceinline=True)
+def round_is_over(flow: Any) -> bool:
+    """Return whether all packets of the round are acknowledged, and one of them gave a round trip."""
+    return bool(flow.una > flow.state[ROUND_END] and flow.state[RTT_SAMPLES] > 0.0)
+
+
+@njit(forceinline=True)
+def marked_share(flow: Any) -> float:
+    """Return the marked fraction of the round's packets."""
+    return float(flow.state[MARKED] / max(flow.state[ACKED], 1.0))
+
+
+@njit(forceinline=True)
+def line_packets_per_ns(flow: Any) -> float:
+    """Return the packets that the flow's line sends in a nanosecond."""
+    return float(flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes))
+
+
+@njit(forceinline=True)
+def present_rtt_ns(flow: Any) -> float:
+    """Return the smoothed round trip, or that of the empty path if it is longer."""
+    return max(flow.srtt_ns, float(flow.base_rtt_ns))
+
+
+@njit(forceinline=True)
+def bound_window(flow: Any, window: float, most: float) -> None:
+    """Set the window within its bounds; at least one packet is in flight at a time."""
+    flow.state[WINDOW] = min(max(window, LEAST_WINDOW), most)
+    flow.cwnd = max(flow.state[WINDOW], 1.0)
+
+
+@njit(forceinline=True)
+def pace_window(flow: Any, pace: float, rtt_ns: float) -> None:
+    """Pace the window at so many windows per round trip; below one packet, at the window's rate."""
+    if flow.state[WINDOW] < 1.0:
+        pace = 1.0
+    flow.pacing_rate_bps = pace * 8e9 * flow.packet_bytes * flow.state[WINDOW] / rtt_ns
+
+
+@njit(forceinline=True)
+def grow_window(flow: Any, event: Any, growth: float) -> None:
+    """Double in slow start, else grow by so many packets per round trip, if the flow is window-limited."""
+    window = flow.state[WINDOW]
+    if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
+        return
+    if window < flow.ssthresh:
+        flow.state[WINDOW] = window + min(event.acked_packets, 2)
+    else:
+        flow.state[WINDOW] = window + growth * min(event.acked_packets / max(window, 1.0), 1.0)
