@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sysgym.agents.congestion.max import MaxAgent
 from sysgym.agents.protocol import play_episode
@@ -25,3 +25,22 @@ class Episode:
         _, info = play_episode(env, MaxAgent(), options={"episode_seed": self.seed})
         metrics: dict[str, float] = info["episode_metrics"]
         return metrics
+
+
+@dataclass
+class Baseline:
+    """A law's metrics in episodes, each played once.
+
+    Attributes:
+        law: Name of the law.
+    """
+
+    law: str
+    _known: dict[tuple[str, str, int], dict[str, float]] = field(default_factory=dict)
+
+    def metrics(self, episode: Episode) -> dict[str, float]:
+        """Return the metrics of an episode."""
+        key = (episode.scenario.sha256(), episode.split, episode.seed)
+        if key not in self._known:
+            self._known[key] = episode.play(self.law)
+        return self._known[key]

@@ -3,18 +3,131 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.scenarios.errors import MissingExtra
-from sysgym.scenarios.files import own_file, storing
+from sysgym.agents.learned.arrays import read_tree, write_tree
+from sysgym.agents.learned.checkpoint import installed_versions
+from sysgym.agents.learned.congestion.law import Law, LawForm
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import MissingExtra, SysgymError
+from sysgym.scenarios.files import own_file, read_limited, storing, write_atomically
 
+FINAL = "final.json"
+STATE = "search.npz"
 CURVE = "progress.csv"
 CURVE_COLUMNS = ("generation", "steps", "wall_s", "mean_loss", "validation_loss")
+LARGEST_STATE_BYTES = 64_000_000
+"""Limit of the size of a search state; a typical one has a tenth of a megabyte."""
+
+
+class Search(Protocol):
+    """Search for a law, in a folder of its own.
+
+    Attributes:
+        scenarios: Given scenarios.
+        seed: Seed of the random draws.
+        generations: Number of generations so far.
+        steps: Decision intervals simulated, without those of the baseline.
+        wall_s: Time so far, s.
+        best_loss: Loss of the best law on the validation split.
+    """
+
+    scenarios: list[CongestionScenario]
+    seed: int
+    generations: int
+    steps: int
+    wall_s: float
+    best_loss: float
+
+    def asked(self) -> dict[str, Any]:
+        """Return, in words, what a search that is resumed must have in common with this one."""
+
+    def progress(self) -> dict[str, Any]:
+        """Return the rest of the state as numbers and arrays, for a file."""
+
+    def set_progress(self, progress: Mapping[str, Any]) -> None:
+        """Restore the progress of another search.
+
+        Raises:
+            Exception: Any exception, if it does not belong to such a search.
+        """
+
+
+def checked_scenario(scenario: Any, agent: str) -> CongestionScenario:
+    """Return a scenario in which a law of all flows can be searched.
+
+    Raises:
+        SysgymError: If it is another one.
+    """
+    if not isinstance(scenario, CongestionScenario) or scenario.env_id != "sysgym/DatacenterCC-v0":
+        raise SysgymError(f'{scenario.name}: "{agent}" learns in scenarios of sysgym/DatacenterCC-v0 only')
+    return scenario
+
+
+def begin_or_resume(search: Search, folder: Path, resume: bool) -> None:
+    """Make the folder of a search, or continue the search in it.
+
+    Raises:
+        SysgymError: If the folder holds a search that is not to be resumed, or another one.
+    """
+    path = folder / STATE
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    if not resume:
+        raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
+    try:
+        there = read_tree(read_limited(path, LARGEST_STATE_BYTES))
+        others = [what for what, value in search.asked().items() if there["asked"][what] != value]
+        if not others:
+            search.set_progress(there["progress"])
+    except Exception as error:  # damaged files can raise anything in zipfile, json or NumPy
+        raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
+    if others:
+        raise SysgymError(
+            f"{folder}: cannot go on, the search there has another {others[0]};"
+            " ask for the same again, or use another folder"
+        )
+
+
+def keep_generation(search: Search, folder: Path, mean_loss: float, validation: float | None) -> None:
+    """Append a line to the curve of a search, and store its state."""
+    path = folder / CURVE
+    shown = "" if validation is None else f"{validation:.4f}"
+    line = (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", shown)
+    with storing(path), open(path, "a", newline="", opener=own_file) as file:
+        writer = csv.writer(file)
+        if file.tell() == 0:
+            writer.writerow(CURVE_COLUMNS)
+        writer.writerow(line)
+    state = {"asked": search.asked(), "progress": search.progress()}
+    write_atomically(folder / STATE, write_tree(state))
+
+
+def write_law(
+    search: Search,
+    folder: Path,
+    form: LawForm,
+    parameters: NDArray[np.float64],
+    hyper_parameters: Mapping[str, Any],
+) -> Path:
+    """Write the law that a search has found, and return the checkpoint."""
+    law = Law(
+        parameters=[float(value) for value in parameters],
+        trained_on=[one.resolved() for one in search.scenarios],
+        total_steps=search.steps,
+        seed=search.seed,
+        validation=search.best_loss,
+        hyper_parameters=hyper_parameters,
+        versions=installed_versions(("sysgym", "numpy", "numba", "cmaes")),
+    )
+    form.write(law, folder / FINAL)
+    return folder / FINAL
 
 
 def new_distribution(
@@ -84,13 +197,3 @@ def like(old: Any, new: Any) -> Any:
     if not fits:
         raise ValueError(f"{str(new)[:40]} in the place of {str(old)[:40]}")
     return new
-
-
-def note_generation(folder: Path, values: Sequence[Any]) -> None:
-    """Append a line to the curve of a search, in the order of :data:`CURVE_COLUMNS`."""
-    path = folder / CURVE
-    with storing(path), open(path, "a", newline="", opener=own_file) as file:
-        writer = csv.writer(file)
-        if file.tell() == 0:
-            writer.writerow(CURVE_COLUMNS)
-        writer.writerow(values)

@@ -43,15 +43,16 @@ def read_source(path: Path) -> Source:
         SysgymError: If it is not a checkpoint, or its policy cannot be exported.
     """
     own_format = [info for info in map(agent_info, list_agents()) if info.checkpoint_suffix == path.suffix]
-    for info in own_format:
-        if not info.exporter and _agent_of(path) == info.name:
+    exported = [info for info in own_format if info.exporter]
+    if exported:
+        named = _agent_of(path)
+        info = next((one for one in own_format if one.name == named), exported[0])
+        if not info.exporter:
             raise SysgymError(
                 f"{path}: {info.name} is no network, so nothing is exported; its file has its constants"
             )
-    for info in own_format:
-        if info.exporter:
-            source: Source = load_entry(info.exporter)(path)
-            return source
+        source: Source = load_entry(info.exporter)(path)
+        return source
     checkpoint = read_checkpoint(path)
     meta = checkpoint.meta
     about = [

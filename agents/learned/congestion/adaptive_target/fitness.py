@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.adaptive_target.lessons import FLOWS, INCAST, ITSELF, LINKS, Lesson
+from sysgym.agents.learned.congestion.episodes import Baseline
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.sharing import measure_sharing
 
@@ -102,13 +103,17 @@ class Judge:
     """Evaluator of laws in lessons, on all cores, with the baseline's results for each."""
 
     n_threads: int = field(default_factory=numba.get_num_threads)
-    _baselines: dict[tuple[str, str, int], Metrics] = field(default_factory=dict)
+    _baseline: Baseline = field(default_factory=lambda: Baseline(BASELINE))
 
     def losses(self, laws: Sequence[Transport], lessons: Sequence[Lesson]) -> NDArray[np.float64]:
         """Return the loss of every law, shape (n_laws,)."""
         # The simulation is compiled code that releases Python's global lock.
         with ThreadPoolExecutor(self.n_threads) as pool:
-            list(pool.map(self._baseline, lessons))
+            list(
+                pool.map(
+                    self._baseline.metrics, [one.episode for one in lessons if one.kind in SPARED_GOODPUT]
+                )
+            )
             jobs = [(law, lesson) for law in laws for lesson in lessons]
             found = list(pool.map(lambda job: self._play(*job), jobs))
         n = len(lessons)
@@ -116,7 +121,7 @@ class Judge:
 
     def _play(self, law: Transport, lesson: Lesson) -> dict[str, float]:
         if lesson.kind in SPARED_GOODPUT:
-            return compare(lesson.episode.play(law), self._baseline(lesson))
+            return compare(lesson.episode.play(law), self._baseline.metrics(lesson.episode))
         other = law if lesson.kind == ITSELF else get_transport(lesson.kind)
         sharing = measure_sharing(lesson.episode.scenario, law, other, lesson.duration_s, lesson.episode.seed)
         if lesson.kind == ITSELF:
@@ -134,12 +139,3 @@ class Judge:
             loss = loss_of_kind(kind, several) if alone else float(np.mean([one["loss"] for one in several]))
             total += KIND_WEIGHTS.get(kind, NEIGHBOUR_WEIGHT) * loss
         return total
-
-    def _baseline(self, lesson: Lesson) -> Metrics:
-        if lesson.kind not in SPARED_GOODPUT:
-            return {}
-        episode = lesson.episode
-        key = (episode.scenario.sha256(), episode.split, episode.seed)
-        if key not in self._baselines:
-            self._baselines[key] = episode.play(BASELINE)
-        return self._baselines[key]

@@ -70,24 +70,26 @@ def draw_lessons(
         rng: Generator of seeds and networks.
     """
     lessons = [_given(scenario, split, rng) for scenario in scenarios for _ in range(EPISODES_OF_A_SCENARIO)]
+    dumbbell = load_scenario(SHARED_SCENARIO, expect=CongestionScenario)
     for _ in range(RANDOM_NETWORKS):
-        network = load_scenario(SHARED_SCENARIO, overrides=random_link(rng), expect=CongestionScenario)
+        network = dumbbell.with_overrides(random_link(rng))
         lessons.append(Lesson(LINKS, _episode(network, split, rng)))
     for kind in (*neighbours, ITSELF):
-        network = load_scenario(SHARED_SCENARIO, overrides=shared_link(rng), expect=CongestionScenario)
+        network = dumbbell.with_overrides(shared_link(rng))
         duration_s = SHARED_PACKETS * PACKET_BITS / network.topology.link_rate_bps
         lessons.append(Lesson(kind, _episode(network, split, rng), duration_s))
     return lessons
 
 
 def _given(scenario: CongestionScenario, split: str, rng: np.random.Generator) -> Lesson:
-    kind = INCAST if scenario.workload.kind == "incast" else FLOWS
-    changes = other_senders(scenario, rng) if kind == INCAST else {}
-    if kind == FLOWS and rng.random() < 0.4:
+    workload = scenario.workload.kind
+    kind = {"incast": INCAST, "long_lived": LINKS}.get(workload, FLOWS)
+    changes: dict[str, Any] = {}
+    if workload == "incast" and scenario.topology.kind == "single_switch":
+        changes = other_senders(scenario, rng)
+    elif workload == "poisson" and rng.random() < 0.4:
         changes = other_fabric(rng)
-    if changes:
-        scenario = load_scenario(scenario.name, overrides=changes, expect=CongestionScenario)
-    return Lesson(kind, _episode(scenario, split, rng))
+    return Lesson(kind, _episode(scenario.with_overrides(changes) if changes else scenario, split, rng))
 
 
 def _episode(scenario: CongestionScenario, split: str, rng: np.random.Generator) -> Episode:

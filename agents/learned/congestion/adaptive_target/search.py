@@ -18,29 +18,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.arrays import read_tree, write_tree
-from sysgym.agents.learned.checkpoint import installed_versions
 from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
 from sysgym.agents.learned.congestion.adaptive_target.fitness import Judge
 from sysgym.agents.learned.congestion.adaptive_target.lessons import Lesson, draw_lessons
 from sysgym.agents.learned.congestion.evolution import (
     ask,
+    begin_or_resume,
+    checked_scenario,
     distribution_state,
+    keep_generation,
     like,
     new_distribution,
-    note_generation,
     restore_distribution,
+    write_law,
 )
-from sysgym.agents.learned.congestion.law import Law
 from sysgym.emulator.packets.transports import get_transport
 from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.scenarios.files import read_limited, write_atomically
-
-FINAL = "final.json"
-STATE = "search.npz"
-LARGEST_STATE_BYTES = 64_000_000
 
 POPULATION = 14
 GENERATIONS_A_VALIDATION = 5
@@ -110,20 +105,20 @@ class Search:
             "sigma": self.sigma,
         }
 
-    def state(self) -> dict[str, Any]:
-        """Return the state as numbers and arrays, for a file."""
+    def progress(self) -> dict[str, Any]:
+        """Return the rest of the state as numbers and arrays, for a file."""
         progress = {name: getattr(self, name) for name in _PROGRESS}
-        return {"asked": self.asked(), "evolution": distribution_state(self.evolution), **progress}
+        return {"evolution": distribution_state(self.evolution), **progress}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the state of another search.
+    def set_progress(self, progress: Mapping[str, Any]) -> None:
+        """Restore the progress of another search.
 
         Raises:
-            Exception: Any exception, if the state does not belong to such a search.
+            Exception: Any exception, if it does not belong to such a search.
         """
-        restore_distribution(self.evolution, state["evolution"])
+        restore_distribution(self.evolution, progress["evolution"])
         for name in _PROGRESS:
-            setattr(self, name, like(getattr(self, name), state[name]))
+            setattr(self, name, like(getattr(self, name), progress[name]))
 
     def generation(self, judge: Judge) -> float:
         """Play one generation and update the distribution; return the mean loss of the candidates."""
@@ -185,71 +180,32 @@ def train_adaptive_target(
 
     Raises:
         MissingExtra: If cmaes is not installed.
-        SysgymError: If a scenario is not for DatacenterCC, the width is not positive, or the folder holds
-            another search.
+        SysgymError: If a scenario is not for DatacenterCC, the width is not positive, the neighbours are no
+            list, or the folder holds another search.
         UnknownName: If there is no such neighbour.
     """
     folder = Path(out)
-    chosen = [_checked(one) for one in (scenario, *map(load_scenario, also_on))]
+    chosen = [checked_scenario(one, FORM.agent) for one in (scenario, *map(load_scenario, also_on))]
     given: Any = sigma  # from a command line or a suite
     if not isinstance(given, int | float) or not 0.0 < given < math.inf:
         raise SysgymError(f"sigma is {sigma!r}; expected a positive number, as 0.35")
+    if isinstance(neighbours, str):
+        raise SysgymError(f'neighbours is {neighbours!r}; expected a list of laws, as ["{neighbours}"]')
     for name in neighbours:
         get_transport(name)
     search = Search.new(chosen, list(neighbours), float(sigma), seed)
-    _begin_or_resume(search, folder, resume)
+    begin_or_resume(search, folder, resume)
     judge = Judge()
     # Every search ends with a validation, even a short one.
     while search.steps < total_steps or math.isinf(search.best_loss):
         began_s = time.perf_counter()
         mean_loss = search.generation(judge)
-        validation = ""
+        validation = None
         if search.generations % GENERATIONS_A_VALIDATION == 0 or search.steps >= total_steps:
-            validation = f"{search.validate(judge):.4f}"
+            validation = search.validate(judge)
         search.wall_s += time.perf_counter() - began_s
-        line = (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", validation)
-        note_generation(folder, line)
-        write_atomically(folder / STATE, write_tree(search.state()))
+        keep_generation(search, folder, mean_loss, validation)
         if progress is not None:
             progress(search.steps)
-    law = Law(
-        parameters=[float(value) for value in constants_at(search.best)],
-        trained_on=[one.resolved() for one in search.scenarios],
-        total_steps=search.steps,
-        seed=seed,
-        validation=search.best_loss,
-        hyper_parameters={"also_on": list(also_on), "neighbours": list(neighbours), "sigma": search.sigma},
-        versions=installed_versions(("sysgym", "numpy", "numba", "cmaes")),
-    )
-    FORM.write(law, folder / FINAL)
-    return folder / FINAL
-
-
-def _checked(scenario: Any) -> CongestionScenario:
-    if not isinstance(scenario, CongestionScenario) or scenario.env_id != "sysgym/DatacenterCC-v0":
-        raise SysgymError(
-            f'{scenario.name}: "{FORM.agent}" learns in scenarios of sysgym/DatacenterCC-v0 only'
-        )
-    return scenario
-
-
-def _begin_or_resume(search: Search, folder: Path, resume: bool) -> None:
-    path = folder / STATE
-    if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        return
-    if not resume:
-        raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
-    asked = search.asked()
-    try:
-        there = read_tree(read_limited(path, LARGEST_STATE_BYTES))
-        others = [what for what, value in asked.items() if there["asked"][what] != value]
-        if not others:
-            search.set_state(there)
-    except Exception as error:  # damaged files can raise anything in zipfile, json or NumPy
-        raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
-    if others:
-        raise SysgymError(
-            f"{folder}: cannot go on, the search there has another {others[0]};"
-            " ask for the same again, or use another folder"
-        )
+    asked = {"also_on": list(also_on), "neighbours": search.neighbours, "sigma": search.sigma}
+    return write_law(search, folder, FORM, constants_at(search.best), asked)

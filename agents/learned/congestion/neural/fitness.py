@@ -11,7 +11,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.congestion.episodes import Episode
+from sysgym.agents.learned.congestion.episodes import Baseline, Episode
 from sysgym.emulator.packets.transports import Transport
 
 BASELINE = "dctcp"
@@ -70,19 +70,13 @@ class Judge:
     """Evaluator of laws in episodes, on all cores, with the baseline's results for each."""
 
     n_threads: int = field(default_factory=numba.get_num_threads)
-    _baselines: dict[tuple[str, str, int], dict[str, float]] = field(default_factory=dict)
+    _baseline: Baseline = field(default_factory=lambda: Baseline(BASELINE))
 
     def losses(self, laws: Sequence[Transport], episodes: Sequence[Episode]) -> NDArray[np.float64]:
         """Return the loss of every law in every episode, shape (n_laws, n_episodes)."""
         # The simulation is compiled code that releases Python's global lock.
         with ThreadPoolExecutor(self.n_threads) as pool:
-            baselines = list(pool.map(self._baseline, episodes))
+            baselines = list(pool.map(self._baseline.metrics, episodes))
             jobs = [(law, place) for law in laws for place in range(len(episodes))]
             found = pool.map(lambda job: loss(episodes[job[1]].play(job[0]), baselines[job[1]]), jobs)
             return np.array(list(found)).reshape(len(laws), len(episodes))
-
-    def _baseline(self, episode: Episode) -> dict[str, float]:
-        key = (episode.scenario.sha256(), episode.split, episode.seed)
-        if key not in self._baselines:
-            self._baselines[key] = episode.play(BASELINE)
-        return self._baselines[key]

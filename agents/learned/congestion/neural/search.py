@@ -22,29 +22,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.arrays import read_tree, write_tree
-from sysgym.agents.learned.checkpoint import installed_versions
 from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.agents.learned.congestion.evolution import (
     ask,
+    begin_or_resume,
+    checked_scenario,
     distribution_state,
+    keep_generation,
     like,
     new_distribution,
-    note_generation,
     restore_distribution,
+    write_law,
 )
-from sysgym.agents.learned.congestion.law import Law
 from sysgym.agents.learned.congestion.neural.agent import FORM
 from sysgym.agents.learned.congestion.neural.fitness import Judge
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.scenarios.files import read_limited, write_atomically
-
-FINAL = "final.json"
-STATE = "search.npz"
-LARGEST_STATE_BYTES = 64_000_000
-"""Limit of the size of a search state; a typical one has a tenth of a megabyte."""
 
 EPISODES_A_GENERATION = 6
 EPISODES_A_VALIDATION = 4
@@ -53,7 +47,6 @@ GENERATIONS_A_VALIDATION = 10
 MEMORY = 0.8
 """Share of the past in the moving average of a scenario's loss."""
 
-_IN_WORDS = {"scenarios": "list of scenarios"}
 _PROGRESS = ("standing", "joined", "generations", "steps", "wall_s", "best", "best_loss")
 
 Progress = Callable[[int], None]
@@ -125,27 +118,29 @@ class Search:
         """Number of scenarios played in this stage."""
         return len(self.scenarios) if self.joined else 1
 
-    def state(self) -> dict[str, Any]:
-        """Return the state as numbers and arrays, for a file."""
+    def asked(self) -> dict[str, Any]:
+        """Return what a search that is resumed must have in common with this one."""
+        scenarios = [one.sha256() for one in self.scenarios]
+        return {"list of scenarios": scenarios, "seed": self.seed, **asdict(self.schedule)}
+
+    def progress(self) -> dict[str, Any]:
+        """Return the rest of the state as numbers and arrays, for a file."""
         return {
-            "scenarios": [one.sha256() for one in self.scenarios],
-            "seed": self.seed,
-            "schedule": asdict(self.schedule),
             "evolution": distribution_state(self.evolution),
             "rng": self.rng.bit_generator.state,
             **{name: getattr(self, name) for name in _PROGRESS},
         }
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the state of another search.
+    def set_progress(self, progress: Mapping[str, Any]) -> None:
+        """Restore the progress of another search.
 
         Raises:
-            Exception: Any exception, if the state does not belong to such a search.
+            Exception: Any exception, if it does not belong to such a search.
         """
-        restore_distribution(self.evolution, state["evolution"])
-        self.rng.bit_generator.state = state["rng"]
+        restore_distribution(self.evolution, progress["evolution"])
+        self.rng.bit_generator.state = progress["rng"]
         for name in _PROGRESS:
-            setattr(self, name, like(getattr(self, name), state[name]))
+            setattr(self, name, like(getattr(self, name), progress[name]))
 
     def stage_is_over(self, total_steps: int) -> bool:
         """Return whether this stage is complete, for a total number of steps."""
@@ -240,75 +235,32 @@ def train_neural(
     chosen = [_shortened(one, episode_steps) for one in (scenario, *map(load_scenario, also_on))]
     schedule = Schedule(alone_steps, sigma, joint_sigma)
     schedule.check(total_steps)
-    search = _begin_or_resume(folder, chosen, seed, schedule, resume)
+    evolution = new_distribution(np.zeros(N_PARAMETERS), schedule.sigma, seed)
+    rng, standing = np.random.default_rng(seed), np.zeros(len(chosen))
+    search = Search(evolution, seed, schedule, rng, chosen, standing, joined=alone_steps == 0)
+    begin_or_resume(search, folder, resume)
     judge = Judge()
     # Every stage ends with a validation, even a short one.
     while search.steps < total_steps or math.isinf(search.best_loss):
         began_s = time.perf_counter()
         mean_loss = search.generation(judge)
         is_over = search.stage_is_over(total_steps)
-        validation = ""
+        validation = None
         if search.generations % GENERATIONS_A_VALIDATION == 0 or is_over:
-            validation = f"{search.validate(judge):.4f}"
+            validation = search.validate(judge)
         if is_over and not search.joined:
             search.join()
         search.wall_s += time.perf_counter() - began_s
-        note_generation(
-            folder,
-            (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", validation),
-        )
-        write_atomically(folder / STATE, write_tree(search.state()))
+        keep_generation(search, folder, mean_loss, validation)
         if progress is not None:
             progress(search.steps)
-    law = Law(
-        parameters=[float(value) for value in search.best],
-        trained_on=[one.resolved() for one in search.scenarios],
-        total_steps=search.steps,
-        seed=seed,
-        validation=search.best_loss,
-        hyper_parameters={"also_on": list(also_on), "episode_steps": episode_steps, **asdict(schedule)},
-        versions=installed_versions(("sysgym", "numpy", "numba", "cmaes")),
-    )
-    FORM.write(law, folder / FINAL)
-    return folder / FINAL
+    asked = {"also_on": list(also_on), "episode_steps": episode_steps, **asdict(schedule)}
+    return write_law(search, folder, FORM, search.best, asked)
 
 
-def _shortened(scenario: Any, episode_steps: int) -> CongestionScenario:
-    if not isinstance(scenario, CongestionScenario) or scenario.env_id != "sysgym/DatacenterCC-v0":
-        raise SysgymError(f'{scenario.name}: "neural" learns in scenarios of sysgym/DatacenterCC-v0 only')
+def _shortened(given: Any, episode_steps: int) -> CongestionScenario:
+    scenario = checked_scenario(given, FORM.agent)
     if scenario.control.episode_steps <= episode_steps:
         return scenario
     control = scenario.control.model_copy(update={"episode_steps": episode_steps})
     return scenario.model_copy(update={"control": control})
-
-
-def _begin_or_resume(
-    folder: Path, scenarios: list[CongestionScenario], seed: int, schedule: Schedule, resume: bool
-) -> Search:
-    evolution = new_distribution(np.zeros(N_PARAMETERS), schedule.sigma, seed)
-    rng, standing = np.random.default_rng(seed), np.zeros(len(scenarios))
-    search = Search(evolution, seed, schedule, rng, scenarios, standing, joined=schedule.alone_steps == 0)
-    path = folder / STATE
-    if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        return search
-    if not resume:
-        raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
-    here = search.state()
-    try:
-        there = read_tree(read_limited(path, LARGEST_STATE_BYTES))
-        asked = {what: (there[what], here[what]) for what in ("scenarios", "seed")}
-        asked |= {name: (there["schedule"][name], value) for name, value in here["schedule"].items()}
-    except Exception as error:  # damaged files can raise anything in zipfile, json or NumPy
-        raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
-    for what, (got, expected) in asked.items():
-        if got != expected:
-            raise SysgymError(
-                f"{folder}: cannot go on, the search there has another {_IN_WORDS.get(what, what)};"
-                " ask for the same again, or use another folder"
-            )
-    try:
-        search.set_state(there)
-    except Exception as error:  # as above
-        raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
-    return search

@@ -69,3 +69,16 @@ def test_random_links_are_valid_scenarios(seed: int) -> None:
         scenario: Any = load_scenario("dumbbell-10g", overrides=dict(changes), expect=CongestionScenario)
         assert scenario.queue.ecn_threshold_bytes <= scenario.queue.buffer_bytes
         assert scenario.topology.link_rate_bps >= 20e6
+
+
+def test_a_scenario_of_the_user_is_varied_as_it_is() -> None:
+    """Its changes stay, and what has no web search or single switch is played unchanged."""
+    changed = load_scenario(
+        "incast-32", overrides={"queue.buffer_bytes": 300_000, "queue.ecn_threshold_bytes": 60_000},
+        expect=CongestionScenario,
+    )  # fmt: skip
+    long_lived = load_scenario("dumbbell-10g", expect=CongestionScenario)
+    found = draw_lessons([changed, long_lived], [], "train", np.random.default_rng(1))
+    assert {lesson.episode.scenario.queue.buffer_bytes for lesson in found[:2]} == {300_000}
+    assert [lesson.kind for lesson in found[2:4]] == [LINKS, LINKS]
+    assert all(lesson.episode.scenario == long_lived for lesson in found[2:4])

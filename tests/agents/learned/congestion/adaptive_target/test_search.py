@@ -109,6 +109,7 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
     for name, value, error, words in (
         ("sigma", -1.0, SysgymError, "sigma is -1.0; expected a positive number"),
         ("neighbours", ["nobody"], UnknownName, "nobody"),
+        ("neighbours", "cubic", SysgymError, "expected a list of laws"),
     ):
         with pytest.raises(error, match=words):
             train("adaptive_target", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={name: value})
