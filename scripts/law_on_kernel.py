@@ -5,8 +5,8 @@
 
 The first prints the columns of one law of the study sim-vs-linux, which plays all laws and takes an hour. The
 kernel's episodes are kept in the folder, so that the same command continues after an interruption. The second
-prints the share of one flow of the law beside one of each other law on linux-dumbbell-100m: of four seconds,
-after one, in four episodes; 1 is fair.
+prints the share of one flow of the law beside one of each other law on linux-dumbbell-100m, in the second
+halves of four episodes of six seconds; 1 is fair.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from pathlib import Path
 from statistics import fmean
 
 from sysgym.bench.tables import markdown_table
-from sysgym.emulator.packets.transports import Transport
-from sysgym.envs.congestion.backends import network_on
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.studies.kernel_episodes import KernelEpisodes
 from sysgym.studies.neighbours import transport_of
 from sysgym.studies.sim_vs_linux import (
+    BACKENDS,
     LOSS_METRICS,
     LOSS_SEEDS,
     LOSSES,
@@ -34,31 +35,20 @@ from sysgym.studies.sim_vs_linux import (
     shipped_contender,
 )
 
-BESIDE, BESIDE_SEEDS = "linux-dumbbell-100m", range(20_000, 20_004)
-STEP_S, STEPS_BEFORE, STEPS = 0.02, 50, 200
-
-
-def share_beside(backend: str, law: Transport, other: str, seed: int) -> float:
-    """Return the goodput of the first flow, which plays the law, over the mean of both."""
-    scenario = load_scenario(BESIDE, expect=CongestionScenario)
-    with closing(network_on(backend, scenario, law, {1: other})) as network:
-        network.reset(seed)
-        for _ in range(STEPS_BEFORE):
-            network.advance(STEP_S)
-        before = network.flows().delivered_bytes.copy()
-        for _ in range(STEPS):
-            network.advance(STEP_S)
-        delivered = network.flows().delivered_bytes - before
-    return float(2.0 * delivered[0] / delivered.sum())
+BESIDE, BESIDE_SEEDS, BESIDE_S = "linux-dumbbell-100m", range(4), 6.0
 
 
 def print_shares(law: Transport, others: Sequence[str]) -> None:
     """Print the shares of a law beside others on both backends."""
+    scenario = load_scenario(BESIDE, expect=CongestionScenario)
     rows = []
-    for backend in ("packets", "linux"):
+    for backend in BACKENDS:
         cells = []
-        for other in others:
-            shares = [share_beside(backend, law, other, seed) for seed in BESIDE_SEEDS]
+        for other in map(get_transport, others):
+            shares = [
+                measure_sharing(scenario, law, other, BESIDE_S, seed, backend=backend).share
+                for seed in BESIDE_SEEDS
+            ]
             cells.append(f"{fmean(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})")
         rows.append([backend, *cells])
     print(markdown_table(["share beside", *(f">{other}" for other in others)], rows))

@@ -29,7 +29,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sysgym.bench.results.rows import Row, read_rows
-from sysgym.bench.statistics import RESAMPLES, Interval, percentile_interval
+from sysgym.bench.statistics import Interval, mean_of_means
 from sysgym.bench.tables import interval_text, markdown_table
 from sysgym.errors import SysgymError
 
@@ -100,21 +100,8 @@ def scores_of(rows: list[Row]) -> tuple[Values, str]:
 
 
 def mean_over_scenarios(strata: Sequence[Array]) -> Interval:
-    """Return the mean over scenarios with its interval.
-
-    Trainings are drawn once for all scenarios, since they are the same laws; seeds are drawn for each.
-
-    Args:
-        strata: Scores of shape (n_trainings, n_seeds), one for each scenario.
-    """
-    rng = np.random.default_rng(0)
-    n_trainings = strata[0].shape[0]
-    trainings = rng.integers(n_trainings, size=(RESAMPLES, n_trainings, 1))
-    drawn = np.zeros(RESAMPLES)
-    for sample in strata:
-        seeds = rng.integers(sample.shape[1], size=(RESAMPLES, 1, sample.shape[1]))
-        drawn += sample[trainings, seeds].mean(axis=(1, 2))
-    return percentile_interval(float(np.mean([one.mean() for one in strata])), drawn / len(strata))
+    """Return the mean over scenarios with its interval; trainings are the same laws in all of them."""
+    return mean_of_means(strata, common_runs=True)
 
 
 def score_table(scores: Mapping[str, Values]) -> str:

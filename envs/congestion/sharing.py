@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.requirements import check_requirements
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.workloads import scenario_flows
+from sysgym.envs.congestion.backends import PACKETS, network_on
 from sysgym.envs.congestion.datacenter.rewards import jain_index
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
@@ -43,37 +44,45 @@ class Sharing(NamedTuple):
 
 
 def measure_sharing(
-    scenario: CongestionScenario, first: Transport, second: Transport, duration_s: float, seed: int
+    scenario: CongestionScenario,
+    first: Transport,
+    second: Transport,
+    duration_s: float,
+    seed: int,
+    *,
+    backend: str = PACKETS,
 ) -> Sharing:
-    """Simulate both laws on alternate flows and return what the episode shows.
+    """Play both laws on alternate flows and return what the episode shows.
 
     Args:
         scenario: Scenario with long-lived flows.
         first: Law of half of the flows.
         second: Law of the other half.
-        duration_s: Simulated time.
+        duration_s: Length of the episode.
         seed: Seed of the flows' starts; odd: the halves are exchanged.
+        backend: ``"packets"``, the simulator, or ``"linux"``, the kernel.
     """
     n_flows = flow_count(scenario)
     is_first = (np.arange(n_flows) + seed) % 2 == 0
     common, other = common_first(scenario, first, second)
     flows = np.flatnonzero(is_first if other is first else ~is_first)
     own = {} if first == second else {int(flow): other for flow in flows}
-    network = PacketNetwork(scenario, transport=common, flow_transports=own)
-    network.reset(seed)
     delivered_bytes = np.zeros((WINDOWS + 1, n_flows))
-    queue_byte_s = np.zeros((WINDOWS + 1, network.n_links))
-    for window in range(1, WINDOWS + 1):
-        network.advance(duration_s * window / WINDOWS - network.now_s)
-        delivered_bytes[window] = network.flows().delivered_bytes
-        queue_byte_s[window] = network.ports().queue_byte_s
+    with closing(network_on(backend, scenario, common, own)) as network:
+        network.reset(seed)
+        queue_byte_s = np.zeros((WINDOWS + 1, network.n_links))
+        for window in range(1, WINDOWS + 1):
+            network.advance(duration_s * window / WINDOWS - network.now_s)
+            delivered_bytes[window] = network.flows().delivered_bytes
+            queue_byte_s[window] = network.ports().queue_byte_s
+        last_start_s = float(network.flows().start_s.max())
     goodput = np.diff(delivered_bytes, axis=0) * 8.0 * WINDOWS / duration_s
     half = WINDOWS // 2
     settled = goodput[half:].mean(axis=0)
     return Sharing(
         share=float(settled[is_first].mean() / settled.mean()),
         jain_index=jain_index(settled),
-        converged_s=_converged_s(goodput, duration_s, float(network.flows().start_s.max())),
+        converged_s=_converged_s(goodput, duration_s, last_start_s),
         queue_mean_bytes=float((queue_byte_s[-1] - queue_byte_s[half]).max()) * 2.0 / duration_s,
         goodput_bps=float(settled.sum()),
     )

@@ -90,15 +90,20 @@ def stratified_estimate(
     return percentile_interval(statistic(pooled[None])[0], statistic(np.concatenate(drawn, axis=1)))
 
 
-def mean_of_means(strata: Sequence[FloatArray], *, seed: int = SEED) -> Interval:
+def mean_of_means(strata: Sequence[FloatArray], *, common_runs: bool = False, seed: int = SEED) -> Interval:
     """Return the mean of the strata's means, with equal weights whatever their numbers of values.
 
     Args:
         strata: Samples of shape (n_runs, n_seeds), comparable with each other.
+        common_runs: Whether a run is the same training in all strata, so that all are resampled together.
         seed: Seed of the bootstrap.
     """
     rng = np.random.default_rng(seed)
-    drawn = [_resampled(sample, *_draw(rng, sample.shape)).mean(axis=1) for sample in strata]
+    indices = [_draw(rng, sample.shape) for sample in strata]
+    drawn = [
+        _resampled(sample, indices[0][0] if common_runs else runs, seeds).mean(axis=1)
+        for sample, (runs, seeds) in zip(strata, indices, strict=True)
+    ]
     return percentile_interval(np.mean([sample.mean() for sample in strata]), np.mean(drawn, axis=0))
 
 
