@@ -25,6 +25,7 @@ from numba.core.caching import FunctionCache, NullCache
 from numba.core.ccallback import CFunc
 
 from sysgym.emulator import first_start
+from sysgym.emulator.optimising import whole
 
 KernelT = TypeVar("KernelT", bound=Callable[..., Any])
 
@@ -83,7 +84,8 @@ def c_function(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile a C function now."""
     made: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options={})
     made._cache = _cache_of(function, _digest_of_packages(function))
-    made.compile()
+    with whole():
+        made.compile()
     return made
 
 

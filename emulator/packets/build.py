@@ -233,7 +233,7 @@ class Assembly:
         world["cnp_interval_ns"] = self.transport.cnp_interval_ns
         world["transport_tick_ns"] = round(self.transport.tick_s * 1e9)
         if self.transport.receiver is not None:
-            world["receivers"] = 1
+            world["receivers"] = 1  # the network writes the handler's address here
             world["pull_spacing"] = self.transport.receiver.pull_spacing
             world["reserved_packets"] += GRANTS_A_HOST * self.n_hosts
         return world

@@ -24,6 +24,7 @@ from sysgym.emulator.packets.counters.single_flows import multiply_windows, set_
 from sysgym.emulator.packets.engine.events import MAX_TIME_NS
 from sysgym.emulator.packets.engine.link_faults import LinkFaults
 from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
+from sysgym.emulator.packets.engine.receivers.handler import receivers_address
 from sysgym.emulator.packets.growth import extended, with_more_packets
 from sysgym.emulator.packets.memory.records import TRANSPORT_FAILED
 from sysgym.emulator.packets.own_transports import give_own_transports
@@ -358,6 +359,8 @@ class PacketNetwork(CountedNetwork):
         world["run_until"] = self._loop.run_until.address
         world["cap_hosts"] = self._loop.cap_hosts.address
         world["extended"] = self._loop is EXTENDED
+        if world["receivers"][0]:
+            world["receivers"] = receivers_address()
         self._say_when_python_is_needed()
 
     def _say_when_python_is_needed(self) -> None:

@@ -23,8 +23,8 @@ from sysgym.emulator.packets.engine.event_queue.queue import push
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source
 from sysgym.emulator.packets.engine.pacing import waits_for_pace
 from sysgym.emulator.packets.engine.queues.host_port import fills_port, waits_for_port
-from sysgym.emulator.packets.engine.receivers.credit import request_if_short, take_credit
-from sysgym.emulator.packets.engine.receivers.inbox import release_control
+from sysgym.emulator.packets.engine.receivers.credit import request_if_short
+from sysgym.emulator.packets.engine.receivers.entry import ANSWER, call_receivers
 from sysgym.emulator.packets.engine.sender import (
     ack_flow,
     expire_timer,
@@ -34,7 +34,7 @@ from sysgym.emulator.packets.engine.sender import (
     update_rtt,
 )
 from sysgym.emulator.packets.engine.wire import release_packet, serialisation_ns
-from sysgym.emulator.packets.memory.callbacks import ON_GRANT, ON_RESTART, ON_START, ON_TICK
+from sysgym.emulator.packets.memory.callbacks import ON_RESTART, ON_START, ON_TICK
 from sysgym.emulator.packets.memory.flow_record import CONNECTING, RETRANSMISSION, flow_at
 from sysgym.emulator.packets.memory.records import (
     NEVER_NS,
@@ -272,7 +272,7 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     flow_id = packet_at(world.packets, slot).flow
     flow = flow_at(world.flows, flow_id)
     if extras is not None and flow.needs_credit:
-        receive_answer(world, slot, now_ns, extras)
+        call_receivers(world.receivers, world, ANSWER, slot)
         return
     segment = segment_at(world.segments, slot)
     sent_ns = segment.sent_ns
@@ -291,38 +291,6 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
             keep_connection(world, flow_id, sent_ns)
     else:
         send(world, flow_id, now_ns, extras)
-
-
-@njit
-def receive_answer(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Process an ACK or a grant of a receiver-driven flow, then let the flow send."""
-    flow_id = packet_at(world.packets, slot).flow
-    flow = flow_at(world.flows, flow_id)
-    segment = segment_at(world.segments, slot)
-    is_ack = segment.seq != NOBODY
-    if flow.active:
-        if is_ack:
-            ack_flow(world, slot, now_ns, extras)
-        elif segment.ack >= flow.n_packets:  # the ACKs that said so were lost, and nothing more is granted
-            flow.una = flow.n_packets
-            flow.sacked = 0
-            flow.lost = 0
-        event = event_at(world.event, 0)
-        event.now_ns = now_ns
-        event.granted_packets = take_credit(world, slot)
-        if event.granted_packets > 0:
-            notify(world, flow, ON_GRANT, event, extras)
-    if is_ack:
-        release_packet(world, slot)
-    else:
-        release_control(world, slot)
-    if not flow.active:
-        return
-    if flow.una >= flow.n_packets:
-        deactivate(world, flow_id)
-    else:
-        send(world, flow_id, now_ns, extras)
-        wait_for_credit(world, flow_id, now_ns, extras)
 
 
 @njit

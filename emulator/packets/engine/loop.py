@@ -45,7 +45,8 @@ from sysgym.emulator.packets.engine.queues.admission import end_transmission
 from sysgym.emulator.packets.engine.queues.class_queue import integrate_queue
 from sysgym.emulator.packets.engine.queues.pfc import take_control_frame
 from sysgym.emulator.packets.engine.receiver import expire_ack_timer, receive_data
-from sysgym.emulator.packets.engine.receivers.inbox import receive_in_message, tick_receivers, wake_inbox
+from sysgym.emulator.packets.engine.receivers.entry import MESSAGE, PULL, TICK, call_receivers
+from sysgym.emulator.packets.engine.receivers.handler import receivers_address
 from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
 from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
@@ -111,7 +112,7 @@ def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: An
         flow_id = packet.flow
         note_at(world.notes, slot).came_by = NOBODY
         if world.receivers and flow_at(world.flows, flow_id).needs_credit:
-            receive_in_message(world, slot, now_ns, extras)
+            call_receivers(world.receivers, world, MESSAGE, slot)
         else:
             receive_data(world, slot, now_ns, extras)
         end_flow_if_over(world, flow_id, now_ns)
@@ -151,7 +152,7 @@ def on_timer(world: Any, clock: int, now_ns: int, extras: Any) -> None:
     elif extras is not None and clock == TRANSPORT_TICK:
         tick_transports(world, now_ns, extras)
         if world.receivers:
-            tick_receivers(world, now_ns, extras)
+            call_receivers(world.receivers, world, TICK, NOBODY)
         push(world, event_key(now_ns + world.transport_tick_ns, source))
 
 
@@ -167,7 +168,7 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
         else:
             expire_ack_timer(world, flow_id, what, now_ns, extras)
     elif number >= n_flow_sources + world.n_links:
-        wake_inbox(world, number - n_flow_sources - world.n_links, now_ns, extras)
+        call_receivers(world.receivers, world, PULL, number - n_flow_sources - world.n_links)
     else:
         host_id = end_transmission(world, number - n_flow_sources, now_ns)
         if host_id != NOBODY and host_at(world.hosts, host_id).awake == 0:
@@ -288,6 +289,7 @@ def _entry_point(function: Callable[[int, int], int]) -> Any:
 
 def compile_loops() -> None:
     """Compile the functions that are not in the cache, so that processes started later find them there."""
+    receivers_address()
     for loop in (PLAIN, EXTENDED):
         for entry_point in ("run_until", "cap_hosts", "resume_senders"):
             getattr(loop, entry_point)

@@ -387,7 +387,7 @@ WORLD = aligned_dtype(
         ("by_flowlet", np.int64),
         ("flowlet_gap_ns", np.int64),
         ("n_columns", np.int64),
-        ("receivers", np.int64),  # some flows are driven by their receivers
+        ("receivers", np.int64),  # address of the handler of receiver-driven flows; 0: there are none
         ("pull_spacing", np.float64),  # time between two pulls of a host, in full packets
         ("shared_buffer_bytes", np.int64),  # 0: every port has its own
         ("shared_buffer_alpha", np.float64),
