@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,15 @@ from PIL import Image
 
 from docs.website.environments import environments, slug
 from sysgym.agents import Agent, agent_info, environment_arguments, list_agents, make_agent
-from sysgym.scenarios import get_family, list_scenarios
+from sysgym.scenarios import list_scenarios
 from sysgym.scenarios.family import Environment, Family
 
 SIZE = (800, 560)
 """Largest width and height; frames keep their proportions."""
 
-FRAMES = 30
+FRAMES = 20
 COLOURS = 64
-FRAME_MS = 160
+FRAME_MS = 240
 LAST_FRAME_MS = 3000
 
 _PLAYED: Mapping[str, tuple[str, str]] = {
@@ -60,26 +61,31 @@ def draw_all(folder: Path) -> None:
     """Draw an episode of every environment into ``folder``, as ``NAME.gif``; files that exist are kept.
 
     There is a process for each core. A family's environments are drawn by one process, as they share what has
-    to be compiled first.
+    to be compiled first, unless they are on the packet simulator: each takes another of its event loops.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    missing: dict[str, list[Path]] = {}
+    on_packets: list[list[str]] = []
+    others: dict[str, list[str]] = {}
     for family, environment in environments():
-        file = folder / f"{slug(environment.env_id)}.gif"
-        if not file.exists():
-            missing.setdefault(family.name, []).append(file)
-    # The family of the packet simulator takes longest.
-    names = sorted(missing, key=lambda name: get_family(name).transports is None)
-    if names:
+        if _file(folder, environment).exists():
+            continue
+        if family.transports is not None:
+            on_packets.append([environment.env_id])
+        else:
+            others.setdefault(family.name, []).append(environment.env_id)
+    if tasks := [*on_packets, *others.values()]:  # the longest first
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            list(pool.map(_draw_family, [missing[name] for name in names]))
+            list(pool.map(_draw_some, tasks, repeat(folder)))
 
 
-def _draw_family(files: list[Path]) -> None:
+def _draw_some(env_ids: list[str], folder: Path) -> None:
     for family, environment in environments():
-        for file in files:
-            if file.stem == slug(environment.env_id):
-                draw(family, environment, file)
+        if environment.env_id in env_ids:
+            draw(family, environment, _file(folder, environment))
+
+
+def _file(folder: Path, environment: Environment) -> Path:
+    return folder / f"{slug(environment.env_id)}.gif"
 
 
 def draw(family: Family, environment: Environment, file: Path) -> None:

@@ -1,4 +1,9 @@
-"""Fitness of a law: compared with DCTCP where it is alone, and by its share where it is not."""
+"""Fitness of a law: its power over DCTCP's where it is alone, and its share where it is not.
+
+Power is goodput over the product of p99 queue and p99 slowdown, as in the score of docs/learned.md ("Beyond
+the classics"), in natural logarithms. The rest are bounds: medians and classes of sizes that are worse than
+DCTCP's, goodput, and fairness in the worst episode.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +24,21 @@ from sysgym.envs.congestion.sharing import measure_sharing
 BASELINE = "dctcp"
 
 WEIGHTS = {
-    "queue_p99_bytes": 0.3,
-    "queue_mean_bytes": 0.1,
-    "fct_slowdown_p99": 1.5,
-    "fct_slowdown_p50": 1.0,
+    "queue_p99_bytes": 1.0,
+    "fct_slowdown_p99": 1.0,
+    "fct_slowdown_p50": 0.3,
 }
 """Weights of the mean logarithm of a metric over the baseline's; inapplicable metrics are omitted."""
 
-SIZE_CLASS_WEIGHT = 0.15
-"""Weight of each class of sizes, median and p99."""
-WORSE_SIZE_CLASS_WEIGHT = 2.0
-"""Its additional weight where it is worse than the baseline's."""
+SPARED_SLOWDOWN = math.log(1.05)
+WORSE_SLOWDOWN_WEIGHT = 2.0
+"""Weight of each slowdown, by size or of all flows, that is worse than the baseline's by more than that."""
 
 SPARED_GOODPUT = {FLOWS: 0.012, INCAST: 0.003, LINKS: 0.008}
 """Relative loss of goodput that is not penalised; episodes that are cut off at their end need some."""
-GOODPUT_WEIGHT = 25.0
-LONG_LIVED_GOODPUT_WEIGHT = 1.5
-"""Weight of the logarithm of long-lived flows' goodput, to which random losses matter."""
+LOST_GOODPUT_WEIGHT = 25.0
+GOODPUT_WEIGHT = 1.0
+"""Weight of the logarithm of goodput, which random losses reduce."""
 
 LEAST_FAIRNESS = 0.985
 FAIRNESS_WEIGHT = 20.0
@@ -50,8 +53,8 @@ SHARE_WEIGHTS = 0.3, 1.5
 KIND_WEIGHTS = {FLOWS: 2.5, INCAST: 1.0, LINKS: 1.0, ITSELF: 1.0}
 NEIGHBOUR_WEIGHT = 0.6
 
-_LEAST_QUEUE_BYTES = {"queue_p99_bytes": 6_000.0, "queue_mean_bytes": 3_000.0}
-"""Queues below which queues count as equal: two and four packets."""
+LEAST_QUEUE_BYTES = 3_000.0
+"""Queue below which queues count as equal: two packets."""
 
 _SLOWDOWN = "fct_slowdown_"
 
@@ -60,10 +63,8 @@ Metrics = Mapping[str, float]
 
 def compare(metrics: Metrics, baseline: Metrics) -> dict[str, float]:
     """Return the logarithm of each metric over the baseline's, and the shortfall of fairness."""
-    found = {
-        name: math.log(max(metrics[name], least) / max(baseline[name], least))
-        for name, least in _LEAST_QUEUE_BYTES.items()
-    }
+    queue, least = "queue_p99_bytes", LEAST_QUEUE_BYTES
+    found = {queue: math.log(max(metrics[queue], least) / max(baseline[queue], least))}
     for name, value in metrics.items():
         if name.startswith(_SLOWDOWN) and name in baseline:
             found[name] = math.log(value / baseline[name])
@@ -76,18 +77,18 @@ def compare(metrics: Metrics, baseline: Metrics) -> dict[str, float]:
 def loss_of_kind(kind: str, compared: Sequence[Metrics]) -> float:
     """Return the loss in the episodes of a kind, FLOWS, INCAST or LINKS; negative values are better.
 
-    Logarithms are averaged over episodes first, since one episode has few flows of some sizes.
+    Logarithms are averaged over episodes first, since one episode has few flows of some sizes. Of Jain's index
+    the worst episode counts.
     """
     names = {name for one in compared for name in one}
     mean = {name: float(np.mean([one[name] for one in compared if name in one])) for name in names}
     total = sum(weight * mean[name] for name, weight in WEIGHTS.items() if name in mean)
     for name, value in mean.items():
-        if name.startswith(_SLOWDOWN) and name not in WEIGHTS:
-            total += SIZE_CLASS_WEIGHT * value + WORSE_SIZE_CLASS_WEIGHT * max(value, 0.0)
-    total += GOODPUT_WEIGHT * max(-mean["goodput_bps"] - SPARED_GOODPUT[kind], 0.0)
-    if kind == LINKS:
-        total -= LONG_LIVED_GOODPUT_WEIGHT * min(max(mean["goodput_bps"], -1.0), 1.0)
-    return total + LINKS_FAIRNESS_WEIGHT * mean.get("unfair", 0.0)
+        if name.startswith(_SLOWDOWN):
+            total += WORSE_SLOWDOWN_WEIGHT * max(value - SPARED_SLOWDOWN, 0.0)
+    total += LOST_GOODPUT_WEIGHT * max(-mean["goodput_bps"] - SPARED_GOODPUT[kind], 0.0)
+    total -= GOODPUT_WEIGHT * min(max(mean["goodput_bps"], -1.0), 1.0)
+    return total + LINKS_FAIRNESS_WEIGHT * max(one.get("unfair", 0.0) for one in compared)
 
 
 def loss_of_share(share: float) -> float:

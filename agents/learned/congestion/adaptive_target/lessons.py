@@ -27,7 +27,7 @@ ITSELF = "itself"
 
 SHARED_SCENARIO = "dumbbell-10g"
 EPISODES_OF_A_SCENARIO = 2
-RANDOM_NETWORKS = 4
+RANDOM_NETWORKS = 5
 PACKET_BITS = 12_000
 SHARED_PACKETS = 300_000
 """Packets of the line in an episode of a shared link."""
@@ -142,7 +142,7 @@ def random_link(rng: np.random.Generator) -> dict[str, Any]:
         "topology.link_rate_bps": rate_bps,
         "topology.link_delay_s": delay_s,
         "topology.hosts_per_side": int(rng.choice([2, 3, 4])),
-        "workload.flows_per_pair": int(rng.choice([1, 1, 2, 6])),
+        "workload.flows_per_pair": int(rng.choice([1, 2, 6, 8])),
         "queue.buffer_bytes": int(buffer_bytes),
         "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.08, 0.5)),
         "transport.max_window_packets": 65_536,
@@ -160,12 +160,12 @@ def random_link(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def shared_link(rng: np.random.Generator) -> Mapping[str, Any]:
-    """Return a bottleneck of 1 to 10 Gb/s on which flows of two laws meet."""
-    buffer_bytes = int(log_uniform(rng, 300e3, 1.2e6))
+    """Return a bottleneck of 1 to 25 Gb/s on which flows of two laws meet."""
+    buffer_bytes = int(log_uniform(rng, 300e3, 2.4e6))
     return {
-        "topology.link_rate_bps": log_uniform(rng, 1e9, 10e9),
+        "topology.link_rate_bps": log_uniform(rng, 1e9, 25e9),
         "topology.link_delay_s": log_uniform(rng, 3e-6, 30e-6),
         "queue.buffer_bytes": buffer_bytes,
         "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.08, 0.2)),
-        "workload.flows_per_pair": int(rng.choice([1, 1, 2, 4])),
+        "workload.flows_per_pair": int(rng.choice([1, 2, 4, 6])),
     }

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sysgym.agents.learned.congestion.adaptive_target.fitness import (
+    SPARED_SLOWDOWN,
     WEIGHTS,
+    WORSE_SLOWDOWN_WEIGHT,
     Judge,
     compare,
     loss_of_kind,
@@ -20,7 +22,6 @@ from sysgym.scenarios import CongestionScenario, load_scenario
 BASELINE = {
     "goodput_bps": 1e9,
     "queue_p99_bytes": 1e5,
-    "queue_mean_bytes": 5e4,
     "fct_slowdown_p50": 2.0,
     "fct_slowdown_p99": 10.0,
     "fct_slowdown_p99_large": 5.0,
@@ -43,15 +44,23 @@ def test_less_is_better(name: str) -> None:
     assert at(FLOWS, **{name: 0.5}) == pytest.approx(WEIGHTS[name] * np.log(0.5))
 
 
+def test_it_is_the_power_that_counts() -> None:
+    doubled = at(FLOWS, queue_p99_bytes=0.5), at(FLOWS, fct_slowdown_p99=0.5), at(LINKS, goodput_bps=2.0)
+    assert doubled == pytest.approx([-np.log(2.0)] * 3)
+    assert at(FLOWS, queue_p99_bytes=0.5, fct_slowdown_p99=2.0) == pytest.approx(
+        WORSE_SLOWDOWN_WEIGHT * (np.log(2.0) - SPARED_SLOWDOWN)
+    )
+
+
 def test_queues_of_few_packets_are_equal() -> None:
-    empty = {**BASELINE, "queue_p99_bytes": 0.0, "queue_mean_bytes": 0.0}
-    few = {**BASELINE, "queue_p99_bytes": 6e3, "queue_mean_bytes": 3e3}
+    empty, few = {**BASELINE, "queue_p99_bytes": 0.0}, {**BASELINE, "queue_p99_bytes": 3e3}
     assert compare(empty, BASELINE) == compare(few, BASELINE)
 
 
-def test_a_class_of_sizes_cannot_pay_for_the_others() -> None:
-    better, worse = at(FLOWS, fct_slowdown_p99_large=0.8), at(FLOWS, fct_slowdown_p99_large=1.25)
-    assert worse > -10.0 * better > 0.0
+def test_no_class_of_sizes_may_pay_for_the_others() -> None:
+    better, little = at(FLOWS, fct_slowdown_p99_large=0.8), at(FLOWS, fct_slowdown_p99_large=1.04)
+    assert better == little == 0.0
+    assert at(FLOWS, fct_slowdown_p99_large=1.25) > 0.3
 
 
 def test_noise_of_single_episodes_is_averaged_before_it_is_judged() -> None:
@@ -61,18 +70,19 @@ def test_noise_of_single_episodes_is_averaged_before_it_is_judged() -> None:
 
 @pytest.mark.parametrize(("kind", "free"), [(FLOWS, 0.99), (INCAST, 0.998)])
 def test_goodput_cannot_be_traded(kind: str, free: float) -> None:
-    assert at(kind, goodput_bps=free) == pytest.approx(0.0)
+    assert at(kind, goodput_bps=free) < 0.02
     assert at(kind, goodput_bps=0.9) > 2.0
 
 
 def test_goodput_of_long_flows_counts() -> None:
-    assert at(LINKS, goodput_bps=1.5) < -0.5 < 0.5 < at(LINKS, goodput_bps=0.9)
+    assert at(LINKS, goodput_bps=1.5) < -0.4 < 0.5 < at(LINKS, goodput_bps=0.9)
 
 
 def test_unfair_shares_cost() -> None:
     fair = {**BASELINE, "jain_index": 0.99}
     unfair = compare({**fair, "jain_index": 0.6}, fair)
     assert loss_of_kind(LINKS, [unfair]) > 1.0
+    assert loss_of_kind(LINKS, [compare(fair, fair), unfair]) == loss_of_kind(LINKS, [unfair])
 
 
 def test_a_fair_share_costs_nothing_and_both_directions_cost_the_same() -> None:
