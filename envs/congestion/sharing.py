@@ -61,6 +61,9 @@ def measure_sharing(
         duration_s: Length of the episode.
         seed: Seed of the flows' starts; odd: the halves are exchanged.
         backend: ``"packets"``, the simulator, or ``"linux"``, the kernel.
+
+    Raises:
+        SysgymError: If no flow delivers anything in the second half of the episode.
     """
     n_flows = flow_count(scenario)
     is_first = (np.arange(n_flows) + seed) % 2 == 0
@@ -79,6 +82,11 @@ def measure_sharing(
     goodput = np.diff(delivered_bytes, axis=0) * 8.0 * WINDOWS / duration_s
     half = WINDOWS // 2
     settled = goodput[half:].mean(axis=0)
+    if not settled.any():
+        raise SysgymError(
+            f"{scenario.name}: no flow delivered anything in the second half of {duration_s:g} s; expected a"
+            " longer episode, in which flows have begun"
+        )
     return Sharing(
         share=float(settled[is_first].mean() / settled.mean()),
         jain_index=jain_index(settled),

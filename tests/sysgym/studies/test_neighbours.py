@@ -39,6 +39,11 @@ def test_flows_of_one_law_share() -> None:
     assert 80e3 < found.queue_mean_bytes < 110e3, "about the ECN threshold of 97,500 bytes"
 
 
+def test_an_episode_that_ends_before_flows_begin_is_an_error() -> None:
+    with pytest.raises(SysgymError, match="no flow delivered anything in the second half of 1e-06 s"):
+        measure_sharing(DUMBBELL, get_transport("dctcp"), get_transport("cubic"), 1e-6, 0)
+
+
 def test_a_law_that_fills_the_buffer_takes_the_link_from_one_that_heeds_marks() -> None:
     for seed in (0, 1):  # the halves are exchanged
         assert measured("cubic", "dctcp", seed).share > 1.8

@@ -77,8 +77,8 @@ def compare(metrics: Metrics, baseline: Metrics) -> dict[str, float]:
 def loss_of_kind(kind: str, compared: Sequence[Metrics]) -> float:
     """Return the loss in the episodes of a kind, FLOWS, INCAST or LINKS; negative values are better.
 
-    Logarithms are averaged over episodes first, since one episode has few flows of some sizes. Of Jain's index
-    the worst episode counts.
+    Logarithms are averaged over episodes first, since one episode has few flows of some sizes. Of Jain's
+    index the worst episode counts.
     """
     names = {name for one in compared for name in one}
     mean = {name: float(np.mean([one[name] for one in compared if name in one])) for name in names}

@@ -31,7 +31,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> CongestionScenario:
     monkeypatch.setattr(search, "VALIDATIONS", 1)
     monkeypatch.setattr(lessons, "EPISODES_OF_A_SCENARIO", 1)
     monkeypatch.setattr(lessons, "RANDOM_NETWORKS", 0)
-    monkeypatch.setattr(lessons, "SHARED_PACKETS", 500)
+    monkeypatch.setattr(lessons, "SHARED_PACKETS", 20_000)
     overrides = {"control.episode_steps": 4, "workload.senders": 4, "topology.hosts": 5}
     monkeypatch.setattr(lessons, "other_senders", lambda scenario, rng: {})
     scenario = load_scenario("incast-32", overrides=overrides)
