@@ -98,11 +98,14 @@ def main() -> None:
     options.add_argument("--envs", type=int, default=2)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--checkpoint", type=Path, default=Path("runs/rllib-multi-agent"))
+    options.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     given = options.parse_args()
     torch.set_num_threads(1)  # small networks are slower with several
     register_env(NAME, Senders)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     algorithm = new_algorithm(given.scenario, given.agents, given.envs, given.seed)
+    if given.resume:
+        algorithm.restore_from_path(str(given.checkpoint.absolute()))
     try:
         for _ in range(given.iterations):
             found = algorithm.train()

@@ -58,7 +58,9 @@ run() {  # an example and its arguments
 }
 rm -rf "$folder/tune"
 run rllib_ppo --iterations 3 --checkpoint "$folder/ppo"
+run rllib_ppo --iterations 1 --checkpoint "$folder/ppo" --resume
 run rllib_multi_agent --iterations 3 --checkpoint "$folder/multi-agent"
+run rllib_multi_agent --iterations 1 --checkpoint "$folder/multi-agent" --resume
 run tune_train --steps 4000 --out "$folder/tune"
 [ "$failed" = 0 ] && echo 'all three ran'
 exit "$failed"

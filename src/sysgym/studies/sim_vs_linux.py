@@ -385,7 +385,9 @@ def _judged(
 def _counts(measured: Mapping[str, Sequence[Measured]], lost: Mapping[str, Sequence[Measured]]) -> Page:
     """Return how many pairs of network and law are within the goals."""
     groups = [(some, learned) for some in (measured, lost) for learned in (False, True)]
-    titles = [f"{where}, {who}" for where in ("networks", "losses") for who in ("classical laws", LEARNED)]
+    titles = [
+        f"{where}, {who}" for where in ("networks", "losses") for who in ("classical laws", "learned laws")
+    ]
     rows = []
     for metric in (*GOALS, "timeouts"):
         cells = []
