@@ -16,17 +16,17 @@ from sysgym.emulator.packets.transports.base import (
     round_trip_packets,
     slow_line_stretch,
 )
-from sysgym.emulator.packets.transports.bbr import BBR, BBR_IDEAL
-from sysgym.emulator.packets.transports.bbr3 import BBR3, BBR3_ECN
+from sysgym.emulator.packets.transports.bbr.bbr import BBR, BBR_IDEAL
+from sysgym.emulator.packets.transports.bbr.bbr3 import BBR3, BBR3_ECN
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
-from sysgym.emulator.packets.transports.eqds import EQDS
-from sysgym.emulator.packets.transports.homa import HOMA
 from sysgym.emulator.packets.transports.hpcc import HPCC
-from sysgym.emulator.packets.transports.ndp import NDP
 from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
 from sysgym.emulator.packets.transports.paced import PACED
+from sysgym.emulator.packets.transports.receiver_driven.eqds import EQDS
+from sysgym.emulator.packets.transports.receiver_driven.homa import HOMA
+from sysgym.emulator.packets.transports.receiver_driven.ndp import NDP
 from sysgym.emulator.packets.transports.reno import RENO
 from sysgym.emulator.packets.transports.slow_start import slow_start
 from sysgym.emulator.packets.transports.swift import SWIFT

@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports.bbr3_model import (
+from sysgym.emulator.packets.transports.bbr.bbr3_model import (
     ACKED_PER_PACKET,
     ANSWERED,
     CRUISE,
@@ -45,7 +45,7 @@ from sysgym.emulator.packets.transports.bbr3_model import (
     target_in_flight,
     with_budget,
 )
-from sysgym.emulator.packets.transports.bbr_common import (
+from sysgym.emulator.packets.transports.bbr.common import (
     DRAIN,
     FULL_BANDWIDTH,
     FULL_PIPE_ROUNDS,

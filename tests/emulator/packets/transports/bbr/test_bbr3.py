@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports.bbr3_model import (
+from sysgym.emulator.packets.transports.bbr.bbr3_model import (
     BANDWIDTH,
     BANDWIDTH_BEFORE,
     CRUISE,
@@ -30,7 +30,7 @@ from sysgym.emulator.packets.transports.bbr3_model import (
     UP,
     in_flight_at_loss,
 )
-from sysgym.emulator.packets.transports.bbr_common import (
+from sysgym.emulator.packets.transports.bbr.common import (
     DRAIN,
     MIN_RTT_NS,
     MODE,

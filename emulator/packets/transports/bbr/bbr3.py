@@ -25,7 +25,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
-from sysgym.emulator.packets.transports.bbr3_model import (
+from sysgym.emulator.packets.transports.bbr.bbr3_model import (
     ANSWERED,
     BETA,
     CRUISE,
@@ -74,7 +74,7 @@ from sysgym.emulator.packets.transports.bbr3_model import (
     update_bandwidth,
     with_budget,
 )
-from sysgym.emulator.packets.transports.bbr3_modes import (
+from sysgym.emulator.packets.transports.bbr.bbr3_modes import (
     STARTUP_GAIN,
     check_drain,
     check_full_pipe,
@@ -88,7 +88,7 @@ from sysgym.emulator.packets.transports.bbr3_modes import (
     update_cycle,
     window_gain,
 )
-from sysgym.emulator.packets.transports.bbr_common import (
+from sysgym.emulator.packets.transports.bbr.common import (
     DRAIN,
     EPOCH_AT_NS,
     EXTRA_ROUNDS,

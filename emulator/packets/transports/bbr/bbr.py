@@ -26,7 +26,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
-from sysgym.emulator.packets.transports.bbr_common import (
+from sysgym.emulator.packets.transports.bbr.common import (
     DRAIN,
     EXTRA_ROUNDS,
     FIRST_CWND,
@@ -61,7 +61,7 @@ from sysgym.emulator.packets.transports.bbr_common import (
     set_pacing_rate,
     spread,
 )
-from sysgym.emulator.packets.transports.bbr_common import update_aggregation as update_extra_packets
+from sysgym.emulator.packets.transports.bbr.common import update_aggregation as update_extra_packets
 
 HIGH_GAIN = 2.0 / math.log(2.0)  # 2.885: doubles the rate each round (4.3.2.1)
 PROBE_GAIN = 1.25

@@ -15,7 +15,7 @@ from numba import njit
 
 from sysgym.emulator.packets.engine.recovery.flight import losses
 from sysgym.emulator.packets.transports.base import parameter
-from sysgym.emulator.packets.transports.bbr_common import (
+from sysgym.emulator.packets.transports.bbr.common import (
     FIRST_OWN,
     MIN_CWND,
     MIN_RTT_NS,

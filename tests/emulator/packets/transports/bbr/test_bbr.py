@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports.bbr import (
+from sysgym.emulator.packets.transports.bbr.bbr import (
     BANDWIDTH_ROUNDS,
     BANDWIDTHS,
     CYCLE,
@@ -23,7 +23,7 @@ from sysgym.emulator.packets.transports.bbr import (
     quantum,
     with_quanta,
 )
-from sysgym.emulator.packets.transports.bbr_common import (
+from sysgym.emulator.packets.transports.bbr.common import (
     DRAIN,
     EXTRA_ACKED,
     MIN_RTT_NS,

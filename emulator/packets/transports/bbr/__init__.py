@@ -1,0 +1,1 @@
+"""BBR in its first and its third version."""
