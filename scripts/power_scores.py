@@ -42,8 +42,8 @@ CLASSICS = ("reno", "cubic", "dctcp", "newvegas", "bbr", "timely", "swift", "dcq
 WITH_TELEMETRY = "hpcc"
 BASELINE = "dctcp"
 LEAST_QUEUE_BYTES = 3_000.0
-LIKE_LESSONS = ("incast-64", "dumbbell-10g")
-"""Scenarios that lessons of the search are variations of: an incast of 64 senders, links of any rate."""
+LIKE_LESSONS = ("incast-64", "dumbbell-10g", "incast-32-shared", "fattree-k4-websearch-shared")
+"""Scenarios that lessons of the search are variations of, or that differ from one in their buffers alone."""
 
 EQUAL = 0.001
 """Relative difference of two means that counts as none."""

@@ -6,8 +6,9 @@ import importlib.util
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
-from docs.website.build import ROOT, run_sphinx, write_live_pages, write_sources
+from docs.website.build import ROOT, place_pictures, run_sphinx, write_live_pages, write_sources
 from docs.website.check import check
 from docs.website.pictures import draw_all
 
@@ -21,14 +22,18 @@ def main() -> None:
     started = time.monotonic()
     folder = ROOT / "build" / "docs"
     source, pictures, site = folder / "source", folder / "pictures", folder / "html"
-    print("[docs] animations of episodes", flush=True)
-    draw_all(pictures)
-    n_pages = write_sources(source, pictures)
-    print(f"[docs] {n_pages} pages through Sphinx", flush=True)
-    try:
-        run_sphinx(source, site)
-    except subprocess.CalledProcessError:
-        sys.exit("error: Sphinx found the problems above")
+    # Sphinx needs the names of the animations, not what is in them.
+    with ThreadPoolExecutor(1) as beside:
+        print("[docs] animations of episodes", flush=True)
+        drawing = beside.submit(draw_all, pictures)
+        n_pages = write_sources(source, pictures)
+        print(f"[docs] {n_pages} pages through Sphinx", flush=True)
+        try:
+            run_sphinx(source, site)
+        except subprocess.CalledProcessError:
+            sys.exit("error: Sphinx found the problems above")
+        drawing.result()
+    place_pictures(pictures, source, site)
     write_live_pages(site)
     found = check(site)
     for problem in found.problems:

@@ -10,12 +10,16 @@ from pathlib import Path
 from docs.website import api, catalogue, chapters, command_line, environments
 from docs.website.links import Links
 from docs.website.markdown import Pages
+from docs.website.pictures import file_names
 from docs.website.results import published
 from docs.website.shrink import shrink
 from sysgym.scenarios import list_scenarios, list_suites
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+
+NOT_DRAWN = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
+"""Picture of one pixel."""
 
 
 def all_pages(root: Path = ROOT) -> Pages:
@@ -51,12 +55,15 @@ def write_sources(folder: Path, pictures: Path) -> int:
 
     Args:
         folder: Where they go; files of earlier builds that are no longer needed are removed.
-        pictures: Animations of the environments.
+        pictures: Animations of the environments; in place of those that are not drawn yet goes an empty one,
+            until :func:`place_pictures`.
     """
     files = {path: text.encode() for path, text in all_pages().items()}
     n_pages = len(files)
     copied = [(path, DOCS) for path in (*(DOCS / "images").iterdir(), *chapters.lessons(DOCS))]
-    copied += [(path, pictures.parent) for path in pictures.iterdir()]
+    for name in file_names():
+        drawn = pictures / name
+        files[f"{pictures.name}/{name}"] = drawn.read_bytes() if drawn.is_file() else NOT_DRAWN
     for path, base in copied:
         if path.suffix != ".md":
             files[path.relative_to(base).as_posix()] = path.read_bytes()
@@ -69,6 +76,13 @@ def write_sources(folder: Path, pictures: Path) -> int:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
     return n_pages
+
+
+def place_pictures(pictures: Path, source: Path, site: Path) -> None:
+    """Put the animations where empty ones were, in the sources and in the site."""
+    for drawn in pictures.glob("*.gif"):
+        for folder in (source / pictures.name, site / "_images"):
+            shutil.copyfile(drawn, folder / drawn.name)
 
 
 def run_sphinx(source: Path, site: Path) -> None:

@@ -21,9 +21,9 @@ from sysgym.scenarios.family import Environment, Family
 SIZE = (800, 560)
 """Largest width and height; frames keep their proportions."""
 
-FRAMES = 20
+FRAMES = 16
 COLOURS = 64
-FRAME_MS = 240
+FRAME_MS = 300
 LAST_FRAME_MS = 3000
 
 _PLAYED: Mapping[str, tuple[str, str]] = {
@@ -55,6 +55,11 @@ def played(family: Family, environment: Environment) -> tuple[str, str]:
         one.short_name for one in infos if not one.learned and one.env_id in ("", environment.env_id)
     )
     return scenario, agent
+
+
+def file_names() -> list[str]:
+    """Return the names of the files that :func:`draw_all` writes."""
+    return [f"{slug(environment.env_id)}.gif" for _, environment in environments()]
 
 
 def draw_all(folder: Path) -> None:
@@ -109,7 +114,10 @@ def draw(family: Family, environment: Environment, file: Path) -> None:
     palette = _side_by_side(frames).quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
     images = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     durations = [FRAME_MS] * (len(images) - 1) + [LAST_FRAME_MS]
-    images[0].save(file, save_all=True, append_images=images[1:], duration=durations, optimize=True)
+    unfinished = file.with_suffix(".part")
+    options: dict[str, Any] = {"save_all": True, "append_images": images[1:], "optimize": True}
+    images[0].save(unfinished, format="GIF", duration=durations, **options)
+    unfinished.replace(file)
 
 
 def _side_by_side(frames: list[Image.Image]) -> Image.Image:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from docs.website import check as checking
-from docs.website.build import DOCS, run_sphinx, write_live_pages
+from docs.website.build import NOT_DRAWN, all_pages, place_pictures, run_sphinx, write_live_pages
 from docs.website.chapters import chapters
 from docs.website.check import check
 from docs.website.environments import environments, slug
@@ -179,3 +179,15 @@ def test_no_page_is_wider_than_a_phone(built: Built, page: Any) -> None:
     for source in built.sources:
         page.goto(html_of(built, source).as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, source
+
+
+def test_animations_replace_the_empty_ones(tmp_path: Path) -> None:
+    pictures, source, site = (tmp_path / name for name in ("pictures", "source", "site"))
+    for folder in (pictures, source / "pictures", site / "_images"):
+        folder.mkdir(parents=True)
+    for place in (source / "pictures", site / "_images"):
+        (place / "flow-cc.gif").write_bytes(NOT_DRAWN)
+    (pictures / "flow-cc.gif").write_bytes(b"GIF89a of many frames")
+    place_pictures(pictures, source, site)
+    assert (source / "pictures" / "flow-cc.gif").read_bytes() == b"GIF89a of many frames"
+    assert (site / "_images" / "flow-cc.gif").read_bytes() == b"GIF89a of many frames"
