@@ -78,7 +78,8 @@ def draw_all(folder: Path) -> None:
             on_packets.append([environment.env_id])
         else:
             others.setdefault(family.name, []).append(environment.env_id)
-    if tasks := [*on_packets, *others.values()]:  # the longest first
+    # The longest first. The first on packets comes last: its loop is being compiled for its page, too.
+    if tasks := [*on_packets[1:], *others.values(), *on_packets[:1]]:
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             list(pool.map(_draw_some, tasks, repeat(folder)))
 

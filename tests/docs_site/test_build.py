@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from docs.website import check as checking
-from docs.website.build import NOT_DRAWN, all_pages, place_pictures, run_sphinx, write_live_pages
+from docs.website.build import DOCS, NOT_DRAWN, place_pictures, run_sphinx, write_live_pages
 from docs.website.chapters import chapters
 from docs.website.check import check
 from docs.website.environments import environments, slug
