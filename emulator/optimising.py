@@ -12,6 +12,7 @@ that Python calls are compiled as wholes.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,8 +24,8 @@ _OURS = "sysgym."
 _STEP = "_optimize_final_module"  # numba has no public name for it; without it, compiling just takes longer
 
 
-class _Nesting(event.Listener):
-    """Functions being compiled, the outermost first. numba compiles in one thread at a time."""
+class _Nesting(event.Listener, threading.local):
+    """Functions that this thread is compiling, the outermost first."""
 
     def __init__(self) -> None:
         self._dispatchers: list[Any] = []
@@ -47,7 +48,7 @@ class _Nesting(event.Listener):
 
     def is_at_a_part(self) -> bool:
         """Return whether the function at hand is compiled as a part of one of ours, and not kept on disk."""
-        if len(self._dispatchers) + self._wholes < 2:
+        if not self._dispatchers or len(self._dispatchers) + self._wholes < 2:
             return False
         outermost, innermost = self._dispatchers[0], self._dispatchers[-1]
         ours = self._wholes > 0 or outermost.py_func.__module__.startswith(_OURS)

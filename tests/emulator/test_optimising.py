@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -67,6 +69,19 @@ def test_a_part_can_be_called_by_itself() -> None:
     outermost, middle = chain()
     c_function(types.int64(types.int64, types.int64), outermost)
     assert middle(3) == 8
+
+
+def test_threads_compile_their_own_functions() -> None:
+    signature = types.int64(types.int64, types.int64)
+    both = threading.Barrier(2)
+
+    def compiled_beside_another(_: int) -> Any:
+        with optimising.whole():
+            both.wait()  # both threads are inside of a whole
+            return c_function(signature, chain()[0]).ctypes(3, 4)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(compiled_beside_another, range(2))) == [12, 12]
 
 
 def test_a_function_that_fails_to_compile_leaves_nothing_behind() -> None:
