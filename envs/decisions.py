@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase, whole_number
 from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
-from sysgym.envs.rewards import Reward, reward_of
+from sysgym.envs.rewards import Reward, reward_of, total
 from sysgym.scenarios import Scenario
 
 BoolArray = NDArray[np.bool_]
@@ -119,7 +119,7 @@ class DecisionEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT, Outcome]
             info["episode_metrics"] = self._episode_metrics()
             self._phase = Phase.OVER
         self._show()
-        return self.observer.observe(self._state()), float(sum(terms.values())), over, False, info
+        return self.observer.observe(self._state()), total(terms), over, False, info
 
     def action_masks(self) -> BoolArray:
         """Return the mask of allowed actions, bool [n actions]; all False when the episode is over."""

@@ -13,7 +13,7 @@ import numpy as np
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.lifecycle import Lifecycle, Phase, whole_number
 from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
-from sysgym.envs.rewards import Reward, reward_of
+from sysgym.envs.rewards import Reward, reward_of, total
 from sysgym.scenarios import Scenario
 
 ScenarioT = TypeVar("ScenarioT", bound=Scenario)
@@ -117,7 +117,7 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
             info["episode_metrics"] = self._episode_metrics()
             self._phase = Phase.OVER
         self._show()
-        return self.observer.observe(self._state()), float(sum(terms.values())), over, truncated, info
+        return self.observer.observe(self._state()), total(terms), over, truncated, info
 
     @property
     @abstractmethod

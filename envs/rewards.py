@@ -10,6 +10,19 @@ from sysgym.scenarios.errors import SysgymError, UnknownName
 from sysgym.scenarios.schema.common import Reward as OfScenario
 
 Weights = Mapping[str, float]
+
+
+def total(terms: Mapping[str, float]) -> float:
+    """Return the sum of terms, added from the first to the last, as NumPy adds those of many environments.
+
+    Python's own ``sum`` compensates rounding errors from 3.12 on, so it would depend on the version.
+    """
+    added = 0.0
+    for term in terms.values():
+        added += term
+    return float(added)
+
+
 Outcome = TypeVar("Outcome")
 RewardT = TypeVar("RewardT", bound="Reward[Any]")
 

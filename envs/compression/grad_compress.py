@@ -19,7 +19,7 @@ from sysgym.envs.compression.rewards import REWARDS, WindowOutcome, weight_names
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.lifecycle import Lifecycle, Phase, whole_number
 from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
-from sysgym.envs.rewards import Reward, reward_of
+from sysgym.envs.rewards import Reward, reward_of, total
 from sysgym.scenarios.schema.compression import CompressionScenario
 
 
@@ -247,7 +247,7 @@ class GradCompress(Lifecycle, gym.Env[Any, np.int64]):
             info["episode_metrics"] = episode_metrics(run)
             self._phase = Phase.OVER
         self._show()
-        return self._observation(), float(sum(terms.values())), finished, truncated, info
+        return self._observation(), total(terms), finished, truncated, info
 
     def _observation(self) -> Any:
         return self.observer.observe(RunState(self.run, self._gradient_bytes))

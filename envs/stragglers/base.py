@@ -18,7 +18,7 @@ from sysgym.emulator.cluster.source import JobSource, job_source
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.lifecycle import Lifecycle, Phase, whole_numbers
 from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
-from sysgym.envs.rewards import Reward, reward_of
+from sysgym.envs.rewards import Reward, reward_of, total
 from sysgym.envs.stragglers.episode import Episode
 from sysgym.envs.stragglers.metrics import Flags
 from sysgym.envs.stragglers.observation import OBSERVERS, JobLayout, JobState
@@ -150,7 +150,7 @@ class StragglerEnv(Lifecycle, gym.Env[Any, Any]):
             info["episode_metrics"] = episode.metrics()
             self._phase = Phase.OVER
         self._show()
-        return self.observer.observe(episode.state()), float(sum(terms.values())), over, False, info
+        return self.observer.observe(episode.state()), total(terms), over, False, info
 
     def _info(self) -> dict[str, Any]:
         return {

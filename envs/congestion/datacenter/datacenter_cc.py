@@ -27,6 +27,7 @@ from sysgym.envs.congestion.stepping.network_stepper import NetworkStepper
 from sysgym.envs.congestion.stepping.of_backend import network_stepper_on
 from sysgym.envs.congestion.stepping.protocol import is_over
 from sysgym.envs.lifecycle import Kinds, Phase
+from sysgym.envs.rewards import total
 
 Array = NDArray[np.float32]
 
@@ -291,7 +292,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
             info["episode_metrics"] = self._episode_metrics()
             self._phase = Phase.OVER
         self._show()
-        return self.observations.newest(), float(sum(terms.values())), False, truncated, info
+        return self.observations.newest(), total(terms), False, truncated, info
 
     def _conclude(self, interval: Interval) -> dict[str, float]:
         """Add an interval to the observation and the recorder; return the terms of its reward."""

@@ -13,6 +13,7 @@ from sysgym.envs.congestion.datacenter.measurement import Interval
 from sysgym.envs.congestion.datacenter.metrics import interval_metrics, interval_values
 from sysgym.envs.congestion.stepping.protocol import ACTS
 from sysgym.envs.congestion.vector import WorldVector, as_infos, check_arguments
+from sysgym.envs.rewards import total
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -81,7 +82,7 @@ class DatacenterCCVector(WorldVector):
         self._terms, rewards = {}, np.zeros(self.num_envs)
         for world in np.flatnonzero(moved).tolist():
             terms = self.envs[world]._conclude(self._stepper.interval(world))
-            rewards[world] = sum(terms.values())
+            rewards[world] = total(terms)
             for name, term in terms.items():
                 self._terms.setdefault(name, np.full(self.num_envs, np.nan))[world] = term
         return rewards

@@ -22,6 +22,7 @@ from sysgym.envs.congestion.render.flow import FlowRecorder
 from sysgym.envs.congestion.stepping.flow_stepper import FlowStepper
 from sysgym.envs.congestion.stepping.of_backend import flow_stepper_on
 from sysgym.envs.lifecycle import Phase
+from sysgym.envs.rewards import total
 
 Array = NDArray[np.float32]
 
@@ -266,7 +267,7 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
             info["episode_metrics"] = self._episode_metrics()
             self._phase = Phase.OVER
         self._show()
-        return self.sender.observation, sum(terms.values()), False, truncated, info
+        return self.sender.observation, total(terms), False, truncated, info
 
     def _warm_up(self, network: Network) -> None:
         if self.before_warmup is not None:
