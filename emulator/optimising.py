@@ -3,8 +3,8 @@
 numba makes a library of every function, together with all functions that it calls, and optimises each of
 these libraries in full. A function ten calls below the event loop is optimised ten times, in ever larger
 libraries, and only the last result runs. While one of our functions is compiled, this module leaves its parts
-as they are, and the whole is optimised once: the extended event loop compiles in 60 % of the time. Results do
-not change, because LLVM keeps the order of floating-point operations.
+as they are, and the whole is optimised once: the extended event loop compiles in two thirds of the time.
+Results do not change, because LLVM keeps the order of floating-point operations.
 
 A part that Python calls by itself afterwards runs without optimisation. That concerns tests only: functions
 that Python calls are compiled as wholes.

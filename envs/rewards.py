@@ -11,18 +11,6 @@ from sysgym.scenarios.schema.common import Reward as OfScenario
 
 Weights = Mapping[str, float]
 
-
-def total(terms: Mapping[str, float]) -> float:
-    """Return the sum of terms, added from the first to the last, as NumPy adds those of many environments.
-
-    Python's own ``sum`` compensates rounding errors from 3.12 on, so it would depend on the version.
-    """
-    added = 0.0
-    for term in terms.values():
-        added += term
-    return float(added)
-
-
 Outcome = TypeVar("Outcome")
 RewardT = TypeVar("RewardT", bound="Reward[Any]")
 
@@ -112,3 +100,14 @@ def reward_of(
     """
     found = get_reward(scenario.name if reward is None else reward, rewards)
     return found.with_weights(scenario.weights, others) if reward in (None, scenario.name) else found
+
+
+def total(terms: Mapping[str, float]) -> float:
+    """Return the sum of terms, added from the first to the last, as NumPy adds those of many environments.
+
+    Python's own ``sum`` compensates rounding errors from 3.12 on, so it would depend on the version.
+    """
+    added = 0.0
+    for term in terms.values():
+        added += term
+    return float(added)

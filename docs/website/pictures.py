@@ -59,7 +59,7 @@ def played(family: Family, environment: Environment) -> tuple[str, str]:
 
 def file_names() -> list[str]:
     """Return the names of the files that :func:`draw_all` writes."""
-    return [f"{slug(environment.env_id)}.gif" for _, environment in environments()]
+    return [_file_name(environment) for _, environment in environments()]
 
 
 def draw_all(folder: Path) -> None:
@@ -72,7 +72,7 @@ def draw_all(folder: Path) -> None:
     on_packets: list[list[str]] = []
     others: dict[str, list[str]] = {}
     for family, environment in environments():
-        if _file(folder, environment).exists():
+        if (folder / _file_name(environment)).exists():
             continue
         if family.transports is not None:
             on_packets.append([environment.env_id])
@@ -87,11 +87,11 @@ def draw_all(folder: Path) -> None:
 def _draw_some(env_ids: list[str], folder: Path) -> None:
     for family, environment in environments():
         if environment.env_id in env_ids:
-            draw(family, environment, _file(folder, environment))
+            draw(family, environment, folder / _file_name(environment))
 
 
-def _file(folder: Path, environment: Environment) -> Path:
-    return folder / f"{slug(environment.env_id)}.gif"
+def _file_name(environment: Environment) -> str:
+    return f"{slug(environment.env_id)}.gif"
 
 
 def draw(family: Family, environment: Environment, file: Path) -> None:
