@@ -91,9 +91,7 @@ def main() -> None:
     options.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     given = options.parse_args()
     if given.resume and not given.checkpoint.is_dir():
-        options.error(
-            f"--resume: there is no checkpoint in {given.checkpoint}; train one without --resume first"
-        )
+        options.error(f"--resume: no checkpoint in {given.checkpoint}; train one without --resume first")
     torch.set_num_threads(1)  # small networks are slower with several
     register_env(NAME, make_envs)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
