@@ -132,7 +132,7 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
     for key, jitter_s in (
         ("transport.host_jitter_s", ends.host_jitter_s),
         ("topology.link_jitter_s", scenario.topology.link_jitter_s),
-        ("topology.link_timer_s", scenario.topology.link_timer_s),
+        ("topology.link_batch_s", scenario.topology.link_batch_s),
     ):
         if jitter_s is not None and jitter_s > OWN_DELAY_S:
             yield Problem(

@@ -166,7 +166,9 @@ class Assembly:
         hosts["last_sent_ns"] = -MAX_TIME_NS
         hosts["uplink"] = self.topology.host_uplink
         full_packet_ns = self.scenario.transport.mtu_bytes * 8e9 / self.line_rate_bps
-        hosts["backlog_limit_ns"] = np.rint(self.scenario.transport.host_queue_packets * full_packet_ns)
+        # A packet that a shaped link charges for has left the queue.
+        queued_packets = self.scenario.transport.host_queue_packets + int(self.topology.shaped)
+        hosts["backlog_limit_ns"] = np.rint(queued_packets * full_packet_ns)
         events = self._first_events(world, schedule)
         wheel_size, shift = wheel_form(self.topology, routes, self.scenario.transport.mtu_bytes)
         world["wheel_size"] = wheel_size
@@ -275,8 +277,8 @@ class Assembly:
         )
         if topology.shaped:  # the packet whose time is charged has left the buffer
             buffer_bytes = buffer_bytes + self.scenario.transport.mtu_bytes
-        # A room that is free later is a buffer that is smaller by what the link sends until then.
-        buffer_ns = np.rint(buffer_bytes * ns_per_byte) - round(self.scenario.topology.link_timer_s * 1e9)
+        # A room that is free sooner is a buffer that is larger by what the link sends until then.
+        buffer_ns = np.rint(buffer_bytes * ns_per_byte) + round(self.scenario.topology.link_batch_s * 1e9)
         links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, buffer_ns)
         threshold = np.inf if queue.ecn_threshold_bytes is None else float(queue.ecn_threshold_bytes)
         thresholds = np.where(

@@ -186,7 +186,7 @@ class CongestionScenario(Scenario):
                 f'"wire" with {queues}',
                 "pauses and priorities are a matter of when bits are on wires",
             )
-        yield from self._check_timer()
+        yield from self._check_batch()
         if self.queue.trim and not self.transport.detects_by_time:
             yield Problem(
                 "transport.loss_detection",
@@ -217,16 +217,13 @@ class CongestionScenario(Scenario):
                     "use longer intervals or shorter episodes",
                 )
 
-    def _check_timer(self) -> Iterator[Problem]:
-        timer_s, key = self.topology.link_timer_s, "topology.link_timer_s"
-        if timer_s > 0.0 and self.topology.link_model != "shaper":
-            yield Problem(key, timer_s, '0 without topology.link_model = "shaper"', "wires have no timers")
-        room_bytes = self.queue.buffer_bytes - self.transport.mtu_bytes
-        most_s = 8 * room_bytes / self.topology.link_rate_bps
-        if self.topology.link_model == "shaper" and timer_s > most_s:
-            yield Problem(
-                key, timer_s, f"at most {most_s:g}, in which a link sends all but a packet of the buffer"
-            )
+    def _check_batch(self) -> Iterator[Problem]:
+        batch_s, key = self.topology.link_batch_s, "topology.link_batch_s"
+        if batch_s > 0.0 and self.topology.link_model != "shaper":
+            yield Problem(key, batch_s, '0 without topology.link_model = "shaper"', "wires have no timers")
+        packet_s = 8 * self.transport.mtu_bytes / self.topology.link_rate_bps
+        if batch_s > packet_s:
+            yield Problem(key, batch_s, f"at most {packet_s:g}, the time of a packet on a link")
 
     def _check_queue(self) -> Iterator[Problem]:
         if self.queue.buffer_bytes < self.transport.mtu_bytes:

@@ -70,7 +70,7 @@ class Cut(NamedTuple):
 
 
 class _Links(GrownTable):
-    LATER: ClassVar[Mapping[str, Any]] = {"link_jitter_s": 0.0, "link_timer_s": 0.0}
+    LATER: ClassVar[Mapping[str, Any]] = {"link_jitter_s": 0.0, "link_batch_s": 0.0}
 
     link_rate_bps: RateBps = Field(description="rate of every link, each direction, bit/s")
     link_delay_s: DelayS = Field(description="one-way propagation delay of every link, s")
@@ -79,7 +79,8 @@ class _Links(GrownTable):
         description=(
             "wire: a packet arrives when its last bit has been sent and travelled; shaper: it travels when"
             " its turn comes, and the time that its bits take is charged to those behind it, as by the token"
-            " bucket of Linux's virtual links; it has then left the buffer"
+            " bucket of Linux's virtual links; it has then left the buffer. The bucket makes up for 250 us of"
+            " idle time, or a tenth of a packet's time if that takes longer"
         ),
     )
     link_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
@@ -90,11 +91,11 @@ class _Links(GrownTable):
             " they come in the same order whenever it has room for one (for hosts: transport.host_jitter_s)"
         ),
     )
-    link_timer_s: Annotated[float, Field(ge=0.0, le=1e-3)] = Field(
+    link_batch_s: Annotated[float, Field(ge=0.0, le=1e-3)] = Field(
         default=0.0,
         description=(
-            "a shaped port has room for another packet this long after the turn of a waiting one has come, s:"
-            " Linux sends what waits by a timer, and handles a packet that arrives at the same moment first"
+            "a shaped port has room for a packet that arrives up to this long before a waiting one's turn, s:"
+            " Linux handles timers that are due together first, and then what their ports have sent"
         ),
     )
     overrides: Annotated[tuple[LinkOverride, ...], FromList] = Field(

@@ -79,6 +79,7 @@ struct sock {
 
 struct inet_connection_sock {
 	u8 icsk_ca_state : 5;
+	u8 icsk_ca_initialized : 1;
 	struct {
 		u8 pending;
 	} icsk_ack;

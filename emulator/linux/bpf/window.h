@@ -28,7 +28,7 @@ struct window {
 	u32 marked; /* tp->delivered_ce at the last ACK */
 	u32 recovery_end; /* losses of data before this have had their reduction */
 	u32 marks_end; /* and so have marks of data before this */
-	u16 recovery_flight; /* packets in flight when the recovery began (RecoverFS); 0 before its first ACK */
+	u16 window_before; /* the recovery, by which Linux divides (prior_cwnd); RFC 9937 has RecoverFS */
 	u16 recovery_delivered; /* packets delivered since (prr_delivered) */
 	u16 sent_before; /* tp->prr_out when the recovery began */
 	u8 timed_out; /* in recovery the window grows from one packet */
@@ -45,7 +45,9 @@ INLINE void window_init(struct window *window, struct tcp_sock *tp)
 	window->marked = tp->delivered_ce;
 	window->recovery_end = tp->snd_una;
 	window->marks_end = tp->snd_una;
-	window->recovery_flight = 0;
+	window->window_before = 1;
+	window->recovery_delivered = 0;
+	window->sent_before = 0;
 	window->timed_out = 0;
 	window->safe = 0;
 }
@@ -74,7 +76,9 @@ INLINE bool window_after_losses(struct window *window, struct tcp_sock *tp, u32 
 	if (tp->lost != window->lost && !recovering) {
 		window->ssthresh = larger((u64)window->cwnd * share_1024ths / 1024, MIN_CWND);
 		window->recovery_end = tp->snd_nxt;
-		window->recovery_flight = 0;
+		window->window_before = smaller(larger(window->cwnd, 1), 0xffff);
+		window->recovery_delivered = 0;
+		window->sent_before = tp->prr_out;
 		recovering = true;
 		if (!cut)
 			window->cwnd = window->ssthresh;
@@ -91,16 +95,16 @@ INLINE bool window_after_losses(struct window *window, struct tcp_sock *tp, u32 
 	return !recovering || window->timed_out;
 }
 
-/* Proportional rate reduction (RFC 9937, 6.2): how many packets may leave before the next ACK. */
+/* Proportional rate reduction (RFC 9937, 6.2, as Linux has it): how many packets may leave before the next ACK. */
 INLINE u32 window_credit(struct window *window, struct tcp_sock *tp, u32 in_flight, u32 delivered)
 {
 	u32 sent = (u16)(tp->prr_out - window->sent_before);
 	s32 credit;
 
 	if (in_flight > window->cwnd) {
-		u32 share = window->recovery_delivered * window->cwnd + window->recovery_flight - 1;
+		u32 share = window->recovery_delivered * window->cwnd + window->window_before - 1;
 
-		credit = share / window->recovery_flight - sent;
+		credit = share / window->window_before - sent;
 	} else {
 		s32 behind_by = window->recovery_delivered - sent;
 
@@ -140,11 +144,6 @@ INLINE void window_finish(struct window *window, struct sock *sk, u32 delivered)
 	if (!behind(tp->snd_una, window->recovery_end) ||
 	    BPF_CORE_READ_BITFIELD(connection, icsk_ca_state) != TCP_CA_Recovery)
 		return;
-	if (!window->recovery_flight) {
-		window->recovery_flight = smaller(larger(tp->packets_out - tp->sacked_out + delivered, 1), 0xffff);
-		window->recovery_delivered = 0;
-		window->sent_before = tp->prr_out;
-	}
 	window->recovery_delivered += delivered;
 	tp->snd_cwnd = larger(in_flight + window_credit(window, tp, in_flight, delivered), 1);
 	window->kernel_cwnd = tp->snd_cwnd;
@@ -203,20 +202,33 @@ INLINE void window_pace_at(struct sock *sk, u64 rate)
 	}
 }
 
+/*
+ * The ACK of the handshake comes before the program's init: with its state still empty it would pace at a rate
+ * of 0, and the first window would leave two packets at a time.
+ */
+INLINE bool window_begun(struct sock *sk)
+{
+	struct inet_connection_sock *connection = (struct inet_connection_sock *)sk;
+
+	return BPF_CORE_READ_BITFIELD(connection, icsk_ca_initialized);
+}
+
 #if KERNEL >= 6010
 #define CONG_CONTROL(name)                                                                         \
 	SEC("struct_ops")                                                                          \
 	void BPF_PROG(name##_cong_control, struct sock *sk, u32 ack, int flag,                     \
 		      const struct rate_sample *sample)                                            \
 	{                                                                                          \
-		name##_on_ack(sk, ack, sample);                                                    \
+		if (window_begun(sk))                                                              \
+			name##_on_ack(sk, ack, sample);                                            \
 	}
 #else
 #define CONG_CONTROL(name)                                                                         \
 	SEC("struct_ops")                                                                          \
 	void BPF_PROG(name##_cong_control, struct sock *sk, const struct rate_sample *sample)      \
 	{                                                                                          \
-		name##_on_ack(sk, ((struct tcp_sock *)sk)->snd_una, sample);                       \
+		if (window_begun(sk))                                                              \
+			name##_on_ack(sk, ((struct tcp_sock *)sk)->snd_una, sample);               \
 	}
 #endif
 

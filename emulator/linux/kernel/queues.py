@@ -32,6 +32,7 @@ from sysgym.emulator.linux.kernel.netlink import (
     tc_message,
 )
 from sysgym.emulator.packets.counters.rows import PORT_ROW
+from sysgym.emulator.packets.topology.graph import shaper_burst_s
 
 __all__ = ["PortSettings", "QueueCounters", "Queues"]
 
@@ -57,9 +58,6 @@ class PortSettings:
         rate_bps: Line rate, of IP packets.
         buffer_bytes: Limit of the queue; a packet that does not fit is dropped.
         ecn_threshold_bytes: ECN-capable packets that find a longer queue are marked; None for no marking.
-        burst_s: Lost time that the shaper makes up for at once, at most, and a tenth of a packet's time on a
-            slow port. With less, a late timer of the kernel costs capacity; with more, a queue that was empty
-            lets longer bursts pass.
         early_detection: Marks or drops before the buffer is full; None for none.
         loss_probability: Probability that a packet is lost at random on the cable behind the queue.
     """
@@ -67,7 +65,6 @@ class PortSettings:
     rate_bps: float
     buffer_bytes: int
     ecn_threshold_bytes: int | None = None
-    burst_s: float = 250e-6
     early_detection: EarlyDetection | None = None
     loss_probability: float = 0.0
 
@@ -135,7 +132,7 @@ class Queues:
         if self._caps.get((netns_pid, interface), settings.rate_bps) == rate_bps:
             return
         socket = self._programs.sockets.of(netns_pid)
-        body = _class_body(socket.index(interface), rate_bps, settings.burst_s)
+        body = _class_body(socket.index(interface), rate_bps)
         socket.request(netlink.RTM_NEWTCLASS, 0, body, f"set the rate of {interface}")
         if port is not None:
             self._records["rate_bytes_per_s"][port] = rate_bps / 8
@@ -235,20 +232,23 @@ class Queues:
         root = tc_message(index, _HANDLE, ROOT) + attribute(netlink.TCA_KIND, "htb")
         root += nested(netlink.TCA_OPTIONS, attribute(2, struct.pack("=IIIII", 3, 10, 1, 0, 0)))
         netlink.add_queue(socket, root, "htb")
-        body = _class_body(index, settings.rate_bps, settings.burst_s)
+        body = _class_body(index, settings.rate_bps)
         socket.request(netlink.RTM_NEWTCLASS, CREATE | EXCLUSIVE, body, f"set the rate of {interface}")
         leaf = tc_message(index, _LEAF, _CLASS) + attribute(netlink.TCA_KIND, "bfifo")
         leaf += attribute(netlink.TCA_OPTIONS, struct.pack("=I", round(settings.buffer_bytes * _ON_WIRE)))
         netlink.add_queue(socket, leaf, "bfifo")
 
 
-def _class_body(index: int, rate_bps: float, burst_s: float) -> bytes:
-    """Return the message body of htb's one class at a rate."""
+def _class_body(index: int, rate_bps: float) -> bytes:
+    """Return the message body of htb's one class at a rate.
+
+    With a smaller bucket a late timer of the kernel would cost capacity.
+    """
     rate = max(rate_bps / 8 * _ON_WIRE, 1.0)
     small = min(math.ceil(rate), _LARGEST_RATE)
     specification = _RATE.pack(0, _ETHERNET, 0, 0, 0, small)
     packet_s = PACKET_BYTES * _ON_WIRE / rate
-    ticks = math.ceil((burst_s if packet_s < burst_s else packet_s / 10) / _TICK_S)
+    ticks = math.ceil(shaper_burst_s(packet_s) / _TICK_S)
     options = _HTB_CLASS.pack(specification, specification, ticks, ticks, PACKET_BYTES, 0, 0)
     exact = b"".join(attribute(kind, struct.pack("=Q", round(rate))) for kind in (6, 7))
     body = tc_message(index, _CLASS, _HANDLE) + attribute(netlink.TCA_KIND, "htb")

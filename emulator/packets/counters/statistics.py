@@ -16,6 +16,7 @@ from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.memory.records import CLASS_QUEUE, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.topology.graph import shaper_burst_s
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -230,7 +231,7 @@ def ideal_completion_s(
         last_packet_bytes: Wire size of the last packet, shape (n_flows,).
         topology: Network of these links.
     """
-    stored = 0.0 if topology.shaped else 1.0
+    stored, shaped = (0.0, 1.0) if topology.shaped else (1.0, 0.0)
     arrival_s = np.zeros(len(routes))  # of the last packet at the present node
     first_s = np.zeros(len(routes))  # of the first packet
     slowest_s = np.zeros(len(routes))
@@ -242,6 +243,7 @@ def ideal_completion_s(
         delay_s = np.where(used, topology.link_delay_s[hop_links], 0.0)
         slowest_s = np.maximum(slowest_s, full_s)
         previous_gone_s = np.where(n_packets > 1, first_s + full_s + (n_packets - 2) * slowest_s, 0.0)
+        previous_gone_s -= shaped * shaper_burst_s(full_s)
         begins_s = np.maximum(arrival_s, previous_gone_s)
         arrival_s = np.where(used, begins_s + stored * last_s + delay_s, arrival_s)
         first_s += stored * full_s + delay_s

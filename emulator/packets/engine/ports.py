@@ -37,9 +37,11 @@ from sysgym.emulator.packets.memory.records import (
     port_at,
     route_hop_at,
 )
+from sysgym.emulator.packets.topology.graph import SHAPER_BURST_S
 
 SUB_BUCKET_BITS = 4
 _SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+_BURST_NS = round(SHAPER_BURST_S * 1e9)
 QUEUE_BUCKETS = 40 * _SUB_BUCKETS
 """Buckets of the log-linear histogram of drain times: 16 per octave, so a quantile is exact to 1/16."""
 
@@ -102,13 +104,24 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
     link.sent_packets += 1
     if after_ns > link.max_backlog_ns:
         link.max_backlog_ns = after_ns
-    link.busy_until_ns = now_ns + after_ns
     arrival_ns = now_ns + after_ns + link.delay_ns
     if extras is not None and world.shaped_links:
         arrival_ns = now_ns + backlog_ns + link.delay_ns
+        link.busy_until_ns = shaped_busy_until_ns(world, link, size_bytes, now_ns)
+    else:
+        link.busy_until_ns = now_ns + after_ns
     if link.jitter_ns > 0:
         arrival_ns = jittered_arrival_ns(world, link, arrival_ns)
     put_on_wire(world, link, link_id, packet, slot, arrival_ns)
+
+
+@njit(forceinline=True)
+def shaped_busy_until_ns(world: Any, link: Any, size_bytes: int, now_ns: int) -> int:
+    """Return when a token bucket that takes a packet has charged for it (``shaper_burst_s``)."""
+    full_packet_ns = serialisation_ns(world.payload_bytes + world.header_bytes, link.ns_per_byte_q20)
+    burst_ns = _BURST_NS if full_packet_ns < _BURST_NS else full_packet_ns // 10
+    begins_ns = max(link.busy_until_ns, now_ns - burst_ns)
+    return int(begins_ns + serialisation_ns(size_bytes, link.ns_per_byte_q20))
 
 
 @njit(forceinline=True)

@@ -56,11 +56,15 @@ from sysgym.emulator.packets.engine.recovery.rack import (
     declare_timed_out,
     next_by_time,
     record_transmission,
-    sent_time_of,
     transmission_of,
 )
 from sysgym.emulator.packets.engine.recovery.rate_reduction import reduce_rate
-from sysgym.emulator.packets.engine.recovery.timer import in_ticks, set_retransmission_timer, set_timer
+from sysgym.emulator.packets.engine.recovery.timer import (
+    in_ticks,
+    replace_by_retransmission_timer,
+    set_retransmission_timer,
+    set_timer,
+)
 from sysgym.emulator.packets.engine.recovery.undo import doubt_time_out
 from sysgym.emulator.packets.memory.callbacks import (
     N_ENTRIES,
@@ -311,20 +315,17 @@ def expire_timer(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     elif extras is not None and flow.recovery == TOLD and not declare_overdue(world, flow, now_ns):
         set_retransmission_timer(flow, now_ns)
     elif flow.timer == PROBE and flow.probe_below > 0:
-        # Linux: one probe is in flight, and the time-out counts from when the first packet left.
-        flow.timer = RETRANSMISSION
-        left_ns = sent_time_of(world, flow, flow.una).ns + flow.rto_ns - now_ns
-        flow.timer_deadline_ns = now_ns + in_ticks(world, max(left_ns, 1))
+        replace_by_retransmission_timer(world, flow, now_ns)  # Linux: one probe is in flight
     elif flow.timer == PROBE:
         flow.probe_due = 1
         set_retransmission_timer(flow, now_ns)
     elif flow.timer == REORDERING:
-        set_retransmission_timer(flow, now_ns)
+        replace_by_retransmission_timer(world, flow, now_ns)
         event = event_at(world.event, 0)
         describe_timer_event(flow, event, now_ns)
         if look_for_losses(world, flow, pipe_packets(flow), now_ns) & REDUCE:
             notify(world, flow, ON_LOSS, event, extras)
-            reduce_rate(world, flow, 0, False)
+            reduce_rate(world, flow, 1 if world.as_linux else 0, False)  # tcp_rack_reo_timeout
     elif flow.timer == CONNECTING:
         send_syn_again(world, flow_id, now_ns, extras)
     else:

@@ -19,6 +19,20 @@ from sysgym.scenarios.schema.topology import LinkOverride
 
 Array = TypeVar("Array", bound=NDArray[Any])
 
+SHAPER_BURST_S = 250e-6
+"""Idle time that a shaped link makes up for, s; see :func:`shaper_burst_s`."""
+
+
+def shaper_burst_s(packet_s: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Return the idle time that shaped links make up for at once, s: the depth of their token buckets.
+
+    On a slow link it is a tenth of a packet's time.
+
+    Args:
+        packet_s: Time of a full packet on each link, s.
+    """
+    return np.where(packet_s < SHAPER_BURST_S, SHAPER_BURST_S, packet_s / 10)
+
 
 class Cable(NamedTuple):
     """Full-duplex connection of two nodes: two directed links, built with the same rate and delay."""
@@ -50,8 +64,8 @@ class Topology:
             network, the switch of a parking lot.
         link_buffer_bytes: Buffer of each link's port where an override sets one, else nan; shape (n_links,).
         link_ecn_threshold_bytes: ECN threshold of each link's port, likewise.
-        shaped: Whether a packet travels as soon as its turn comes (``topology.link_model = "shaper"``),
-            instead of when its last bit has been sent.
+        shaped: Whether links are token buckets (``topology.link_model = "shaper"``): a packet travels as
+            soon as its turn comes, instead of when its last bit has been sent.
     """
 
     kind: str

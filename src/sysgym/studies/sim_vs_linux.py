@@ -38,7 +38,7 @@ _MOST = {
         "link_rate_bps": 20e6,
         "link_delay_s": 1e-6,
         "link_jitter_s": 1e-6,
-        "link_timer_s": 2e-6,
+        "link_batch_s": 10e-6,
         "link_model": "shaper",
     },
     "queue.buffer_bytes": 150_000,

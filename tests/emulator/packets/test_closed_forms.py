@@ -184,27 +184,48 @@ def test_a_shaped_port_holds_a_packet_more_because_the_one_that_is_charged_has_l
     assert network.ports().dropped_packets[core_port(network)] == 12 - room - left
 
 
-@pytest.mark.parametrize("timer_s", [0.0, 1e-6, 3e-6])
-@pytest.mark.parametrize("late_s", [-5e-7, 5e-7, 1.5e-6, 3.5e-6])
-def test_a_shaped_port_has_room_again_when_its_timer_has_fired(
-    make_network: MakeNetwork, timer_s: float, late_s: float
+@pytest.mark.parametrize("batch_s", [0.0, 1e-6, 3e-6])
+@pytest.mark.parametrize("early_s", [-5e-7, 5e-7, 1.5e-6, 3.5e-6])
+def test_a_shaped_port_has_room_for_what_arrives_in_the_batch_of_its_turn(
+    make_network: MakeNetwork, batch_s: float, early_s: float
 ) -> None:
     """Twelve packets fill the core port; another one arrives about when the first that waits has its turn."""
     network = make_network(
         window_of(12), topology__hosts_per_side=2, topology__core_rate_bps=10e6,
-        topology__link_model="shaper", topology__link_delay_s=1e-6, topology__link_timer_s=timer_s,
+        topology__link_model="shaper", topology__link_delay_s=1e-6, topology__link_batch_s=batch_s,
         transport__host_jitter_s=0.0, queue__buffer_bytes=6000, queue__ecn_threshold_bytes=None,
     )  # fmt: skip
-    turn_ns = 1_200_000  # of 1500 bytes at 10 Mb/s, after the first packet's arrival
-    start_ns = np.array([0, turn_ns + round(late_s * 1e9)])
+    turn_ns = 1_080_000  # of 1500 bytes at 10 Mb/s, after the first packet's arrival, less a tenth
+    start_ns = np.array([0, turn_ns - round(early_s * 1e9)])
     sizes = np.array([12 * 1460, 1460])
     schedule = make_schedule(np.random.default_rng(0), [0, 1], [2, 3], size_bytes=sizes, start_ns=start_ns)
     network.reset(1, schedule)
-    network.advance(1.19e-3)
+    network.advance(1.07e-3)
     before = network.ports().accepted_packets[core_port(network)]
     network.advance(20e-6)
     accepted = network.ports().accepted_packets[core_port(network)] - before
-    assert accepted == (late_s > timer_s)
+    assert accepted == (early_s < batch_s)
+
+
+@pytest.mark.parametrize(("rate_bps", "spared_s"), [(10e6, 120e-6), (100e6, 250e-6)])
+def test_a_shaped_port_makes_up_for_idle_time(
+    make_network: MakeNetwork, rate_bps: float, spared_s: float
+) -> None:
+    """The bucket has a tenth of a packet's time, or 250 us where that is more than a packet's."""
+    network = make_network(
+        window_of(12), topology__hosts_per_side=1, topology__core_rate_bps=rate_bps,
+        topology__link_model="shaper", topology__link_delay_s=1e-6, transport__host_jitter_s=0.0,
+    )  # fmt: skip
+    packet_s = 12_000 / rate_bps
+    sizes = np.array([12 * 1460])
+    schedule = make_schedule(
+        np.random.default_rng(0), [0], [1], size_bytes=sizes, start_ns=np.array([1_000_000])
+    )
+    network.reset(1, schedule)
+    seen = network.record([network.topology.link_names[core_port(network)]])
+    network.advance(20e-3)
+    gaps_s = np.diff(np.sort(seen.packets["time_ns"])) * 1e-9
+    assert gaps_s.sum() == pytest.approx(11 * packet_s - spared_s, abs=2e-6)
 
 
 @pytest.mark.parametrize(("link_model", "sendings"), [("wire", 1.0), ("shaper", 0.0)])

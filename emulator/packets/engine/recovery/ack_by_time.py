@@ -121,6 +121,9 @@ def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> 
         flow.timer_deadline_ns = now_ns + in_ticks(world, wait_ns)
     if flow.lost <= known:
         return 0
+    if world.as_linux and flow.in_recovery:
+        # Linux keeps the window of the last ACK, so what is found lost before the next one may leave at once.
+        flow.recovery_credit += flow.lost - known
     return begin_recovery(world, flow, flight_packets)
 
 
@@ -130,7 +133,7 @@ def begin_recovery(world: Any, flow: Any, flight_packets: int) -> int:
     if not enter_recovery(flow):
         return FOUND_LOSSES
     remember_window(flow)
-    begin_reduction(flow, flight_packets)
+    begin_reduction(world, flow, flight_packets)
     if world.as_linux:
         flow.probe_below = 0
     return FOUND_LOSSES | REDUCE

@@ -16,11 +16,14 @@ from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS
 
 
 @njit(forceinline=True)
-def begin_reduction(flow: Any, flight_packets: int) -> None:
-    """Begin a recovery with so many packets in flight, those declared lost included."""
+def begin_reduction(world: Any, flow: Any, flight_packets: int) -> None:
+    """Begin a recovery with so many packets in flight, those declared lost included.
+
+    Linux divides by the window instead, which may be larger (tcp_init_cwnd_reduction).
+    """
     flow.prr_delivered = 0
     flow.prr_sent = 0
-    flow.prr_flight = max(flight_packets, 1)
+    flow.prr_flight = max(window_packets(world, flow) if world.as_linux else flight_packets, 1)
 
 
 @njit(forceinline=True)

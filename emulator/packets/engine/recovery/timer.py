@@ -10,7 +10,8 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.engine.recovery.flight import repairs
-from sysgym.emulator.packets.memory.flow_record import PROBE, RETRANSMISSION
+from sysgym.emulator.packets.engine.recovery.rack import sent_time_of
+from sysgym.emulator.packets.memory.flow_record import PROBE, REORDERING, RETRANSMISSION
 from sysgym.emulator.packets.memory.records import NEVER_NS
 
 
@@ -33,6 +34,20 @@ def set_retransmission_timer(flow: Any, now_ns: int) -> None:
 
 
 @njit(forceinline=True)
+def replace_by_retransmission_timer(world: Any, flow: Any, now_ns: int) -> None:
+    """Start the retransmission time-out in place of the timer that is running.
+
+    In place of another timer it counts, in Linux, from when the first packet in flight left
+    (tcp_rearm_rto), so that those timers do not delay it.
+    """
+    replaces_another = flow.timer == PROBE or flow.timer == REORDERING
+    set_retransmission_timer(flow, now_ns)
+    if world.as_linux and replaces_another and flow.high > flow.una:
+        left_ns = int(sent_time_of(world, flow, flow.una).ns) + flow.rto_ns - now_ns
+        flow.timer_deadline_ns = now_ns + in_ticks(world, max(left_ns, 1))
+
+
+@njit(forceinline=True)
 def set_timer(world: Any, flow: Any, now_ns: int) -> None:
     """Schedule a tail loss probe where one is allowed, else start the retransmission time-out anew.
 
@@ -42,8 +57,9 @@ def set_timer(world: Any, flow: Any, now_ns: int) -> None:
     in_doubt = flow.sacked + flow.lost > 0 or repairs(flow)
     if not world.as_linux:
         in_doubt = in_doubt or flow.probe_below > 0
-    set_retransmission_timer(flow, now_ns)
-    if flow.high > flow.una and not in_doubt:
+    if in_doubt or flow.high <= flow.una:
+        replace_by_retransmission_timer(world, flow, now_ns)
+    else:
         flow.timer = PROBE
         flow.timer_deadline_ns = now_ns + min(in_ticks(world, probe_wait_ns(world, flow)), flow.rto_ns)
 

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from sysgym.emulator.packets.memory.records import NEVER_NS
-from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.scenarios import CongestionScenario, load_scenario
-from tests.emulator.packets.engine.recovery.scripted_sender import HALVING, ScriptedSender
+from tests.emulator.packets.engine.recovery.scripted_sender import RTT_MS, ScriptedSender, sender
 
 pytestmark = pytest.mark.xdist_group("scripted sender")  # compiled once, in one worker
-
-RTT_MS = 20.0
-
-
-def sender(window: int, **settings: float) -> ScriptedSender:
-    """A sender of which the first packet has made a round trip, so that round trips are known."""
-    scripted = ScriptedSender(window=window, **settings)  # type: ignore[arg-type]
-    assert scripted.sent() == list(range(window))
-    scripted.at(RTT_MS).ack(1, by=0)
-    assert scripted.sent() == [window]
-    return scripted
 
 
 def sender_in_recovery() -> ScriptedSender:
@@ -334,116 +319,3 @@ def test_the_shortest_time_out_comes_on_top_of_the_round_trip() -> None:
     """As in Linux: 200 ms beyond the smoothed round trip, not 200 ms in all."""
     scripted = sender(4, packets=5)
     assert scripted.flow.rto_ns == (RTT_MS + 200) * 1e6
-
-
-LINUX = {"detection": "linux", "tick_ms": 1.0}
-SLACK_MS = 2.5  # Linux's 2 ms and half a tick
-
-
-def test_linux_waits_two_milliseconds_longer_for_a_probe_whatever_its_tick() -> None:
-    scripted = sender(10, packets=11, **LINUX)  # type: ignore[arg-type]
-    scripted.ack(9, by=8)
-    scripted.at(RTT_MS + 2 * RTT_MS + SLACK_MS - 1)
-    assert scripted.sent() == []
-    scripted.at(RTT_MS + 2 * RTT_MS + SLACK_MS + 1)
-    assert scripted.sent() == [10]
-
-
-def test_linux_waits_as_much_longer_for_a_packet_that_may_be_late() -> None:
-    scripted = sender(10, **LINUX)  # type: ignore[arg-type]
-    scripted.ack(1, by=2)
-    scripted.sent()
-    scripted.at(RTT_MS + RTT_MS / 4 + SLACK_MS - 1)
-    assert scripted.sent() == []
-    scripted.at(RTT_MS + RTT_MS / 4 + SLACK_MS + 1)
-    assert scripted.sent() == [1]
-
-
-def test_with_a_probe_in_flight_linux_times_out_from_when_the_first_packet_left() -> None:
-    scripted = sender(10, packets=30, **LINUX)  # type: ignore[arg-type]
-    scripted.at(64)
-    assert scripted.sent() == [11]  # a new packet as a probe, which is lost
-    scripted.at(90).ack(2, by=1)  # packet 2 left at 0, and nothing after it arrives
-    assert scripted.sent() == []
-    rto_ms = scripted.flow.rto_ns * 1e-6
-    assert 90 + 2 * scripted.flow.srtt_ns * 1e-6 < rto_ms
-    scripted.at(rto_ms - 1)
-    assert scripted.sent() == []
-    scripted.at(rto_ms + 1)
-    assert scripted.sent() == [2]
-    assert scripted.flow.timeouts == 1
-
-
-def test_a_mark_lets_linux_probe_again() -> None:
-    scripted = sender(10, packets=30, **LINUX)  # type: ignore[arg-type]
-    scripted.at(64)
-    assert scripted.sent() == [11]
-    scripted.at(70).ack(2, by=1, marked=True)
-    scripted.sent()
-    scripted.at(70 + 2 * scripted.flow.srtt_ns * 1e-6 + SLACK_MS + 2)
-    (probe,) = scripted.sent()
-    assert probe > 11
-    assert scripted.flow.timeouts == 0
-
-
-@pytest.mark.parametrize(("acknowledged", "probes"), [(11, False), (12, True)])
-def test_the_next_mark_counts_when_a_packet_beyond_the_window_of_the_last_one_has_arrived(
-    acknowledged: int, probes: bool
-) -> None:
-    scripted = sender(10, packets=100, **LINUX)  # type: ignore[arg-type]
-    scripted.at(25).ack(2, by=1, marked=True)  # packets up to 10 are in flight
-    assert scripted.sent() == [11]
-    scripted.at(75)
-    assert scripted.sent() == [12]
-    scripted.at(76).ack(acknowledged, by=acknowledged - 1, marked=True)
-    last = scripted.sent()[-1]
-    scripted.at(76 + 2 * scripted.flow.srtt_ns * 1e-6 + SLACK_MS + 2)
-    assert scripted.sent() == ([last + 1] if probes else [])
-    assert scripted.flow.timeouts == 0
-
-
-@pytest.mark.parametrize(("detection", "probe_ms"), [("linux", 2 * 0.3375 + SLACK_MS), ("rack", 2 * 2 + 2)])
-def test_linux_probes_early_because_its_estimate_began_with_the_handshake(
-    detection: str, probe_ms: float
-) -> None:
-    """A first packet that waited in a queue is an eighth of the estimate (RFC 6298, 2.3), not all of it."""
-    scripted = ScriptedSender(window=10, packets=30, tick_ms=1.0, base_rtt_ms=0.1, detection=detection)
-    scripted.at(2).ack(1, by=0)
-    assert scripted.sent() == list(range(11))
-    scripted.at(2 + probe_ms - 1)
-    assert scripted.sent() == []
-    scripted.at(2 + probe_ms + 1)
-    assert scripted.sent() == [11]
-
-
-@pytest.mark.parametrize(
-    ("detection", "handshake", "estimated"), [("linux", False, 1), ("linux", True, 0), ("rack", False, 0)]
-)
-def test_connections_that_are_open_have_measured_the_empty_path_on_linux(
-    detection: str, handshake: bool, estimated: int
-) -> None:
-    overrides = {"transport.loss_detection": detection, "transport.handshake": handshake}
-    network = PacketNetwork(
-        load_scenario("linux-fattree-incast", overrides=overrides, expect=CongestionScenario)
-    )
-    flows = network._state.flows
-    assert (flows["srtt_ns"] == estimated * flows["base_rtt_ns"]).all()
-    assert (flows["rttvar_ns"] == estimated * flows["base_rtt_ns"] / 2).all()
-    assert (flows["rto_ns"] >= 200_000_000).all()
-
-
-def _note_limit(flow: Any, event: Any) -> None:
-    flow.state[0] = event.window_limited
-
-
-@pytest.mark.parametrize(
-    ("detection", "packets", "limited"), [("rack", 8, 0), ("linux", 8, 1), ("linux", 5, 0), ("rack", 10, 1)]
-)
-def test_in_linux_a_window_of_which_more_than_half_is_in_flight_may_grow(
-    detection: str, packets: int, limited: int
-) -> None:
-    law = replace(HALVING, name="noting", on_ack=_note_limit)
-    scripted = ScriptedSender(window=10, packets=packets, detection=detection, transport=law)
-    assert scripted.sent() == list(range(packets))
-    scripted.at(RTT_MS).ack(1, by=0)
-    assert scripted.flow.state[0] == limited
