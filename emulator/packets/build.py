@@ -43,6 +43,7 @@ from sysgym.emulator.packets.memory.message_records import ARRIVAL, CREDIT, INBO
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.topology.graph import shaper_burst_s
 from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.transports.base import Transport, callback_addresses
 from sysgym.emulator.packets.workloads import FlowSchedule
@@ -275,8 +276,10 @@ class Assembly:
         buffer_bytes = np.where(
             np.isnan(topology.link_buffer_bytes), queue.buffer_bytes, topology.link_buffer_bytes
         )
-        if topology.shaped:  # the packet whose time is charged has left the buffer
+        if topology.shaped:  # the packet whose time is charged has left the buffer; buckets are full
             buffer_bytes = buffer_bytes + self.scenario.transport.mtu_bytes
+            packet_s = self.scenario.transport.mtu_bytes * ns_per_byte * 1e-9
+            links["busy_until_ns"] = -np.rint(shaper_burst_s(packet_s) * 1e9)
         # A room that is free sooner is a buffer that is larger by what the link sends until then.
         buffer_ns = np.rint(buffer_bytes * ns_per_byte) + round(self.scenario.topology.link_batch_s * 1e9)
         links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, buffer_ns)

@@ -221,9 +221,6 @@ class CongestionScenario(Scenario):
         batch_s, key = self.topology.link_batch_s, "topology.link_batch_s"
         if batch_s > 0.0 and self.topology.link_model != "shaper":
             yield Problem(key, batch_s, '0 without topology.link_model = "shaper"', "wires have no timers")
-        packet_s = 8 * self.transport.mtu_bytes / self.topology.link_rate_bps
-        if batch_s > packet_s:
-            yield Problem(key, batch_s, f"at most {packet_s:g}, the time of a packet on a link")
 
     def _check_queue(self) -> Iterator[Problem]:
         if self.queue.buffer_bytes < self.transport.mtu_bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -228,13 +229,16 @@ def test_a_shaped_port_makes_up_for_idle_time(
     assert gaps_s.sum() == pytest.approx(11 * packet_s - spared_s, abs=2e-6)
 
 
-@pytest.mark.parametrize(("link_model", "sendings"), [("wire", 1.0), ("shaper", 0.0)])
+@pytest.mark.parametrize(
+    ("transport", "link_model", "sendings"), [("paced", "wire", 1.0), (window_of(400), "shaper", 0.0)]
+)
 def test_ideal_completion_time_is_reached_on_an_empty_network(
-    make_network: MakeNetwork, link_model: str, sendings: float
+    make_network: MakeNetwork, transport: Any, link_model: str, sendings: float
 ) -> None:
     network = make_network(
-        "paced", topology__core_rate_bps=4e9, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0,
+        transport, topology__core_rate_bps=4e9, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0,
         queue__buffer_bytes=1_000_000_000, topology__link_model=link_model,
+        transport__host_queue_packets=4096,
     )  # fmt: skip
     rng = np.random.default_rng(0)
     sizes = np.array([1, 1460, 1461, 14_600, 300_001])
