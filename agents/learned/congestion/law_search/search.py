@@ -1,8 +1,8 @@
-"""Search for the constants of the law by CMA-ES over given scenarios, random networks and other laws.
+"""Search for the constants of a law by CMA-ES over given scenarios, random networks and other laws.
 
 All candidates of a generation play the same lessons, DCTCP too where the law is alone. The distribution is
 over logarithms of constants, within their bounds. The result is the mean of the distribution that was best in
-the same lessons of the validation split.
+the same lessons of the validation split; the first mean, the law before the search, is one of them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
-from sysgym.agents.learned.congestion.adaptive_target.fitness import Judge
-from sysgym.agents.learned.congestion.adaptive_target.lessons import Lesson, draw_lessons
 from sysgym.agents.learned.congestion.evolution import (
     ask,
     begin_or_resume,
@@ -32,14 +29,17 @@ from sysgym.agents.learned.congestion.evolution import (
     restore_distribution,
     write_law,
 )
-from sysgym.emulator.packets.transports import get_transport
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
+from sysgym.agents.learned.congestion.law import LawForm
+from sysgym.agents.learned.congestion.law_search.fitness import Judge
+from sysgym.agents.learned.congestion.law_search.lessons import Lesson, draw_lessons
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 
 POPULATION = 14
 GENERATIONS_A_VALIDATION = 5
-VALIDATIONS = 2
+VALIDATIONS = 4
 """Draws of lessons for a validation."""
 VALIDATION_SEED = 12_345
 
@@ -47,15 +47,40 @@ NEIGHBOURS = ("dctcp", "cubic", "bbr", "swift")
 
 _PROGRESS = ("generations", "steps", "wall_s", "best", "best_loss")
 
-_FIRST = np.array([constant.value for constant in CONSTANTS])
-_LEAST = np.array([constant.least for constant in CONSTANTS])
-_MOST = np.array([constant.most for constant in CONSTANTS])
 
+@dataclass(frozen=True)
+class SearchedLaw:
+    """Law whose constants are searched.
 
-def constants_at(point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the constants at a point, whose coordinates are doublings of their first values."""
-    constants: NDArray[np.float64] = np.clip(_FIRST * np.exp2(point), _LEAST, _MOST)
-    return constants
+    Attributes:
+        form: Form of its checkpoints.
+        constants: Its constants, in the order of the transport's parameters.
+    """
+
+    form: LawForm
+    constants: Sequence[Constant]
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Bounds of a point, whose coordinates are doublings of the constants' first values, shape (n, 2)."""
+        least, most = (
+            [np.log2(getattr(constant, which) / constant.value) for constant in self.constants]
+            for which in ("least", "most")
+        )
+        return np.stack([np.array(least) - 1e-9, np.array(most) + 1e-9], axis=1)
+
+    def constants_at(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the constants at a point."""
+        first, least, most = (
+            np.array([getattr(constant, which) for constant in self.constants])
+            for which in ("value", "least", "most")
+        )
+        constants: NDArray[np.float64] = np.clip(first * np.exp2(point), least, most)
+        return constants
+
+    def transport_at(self, point: NDArray[np.float64]) -> Transport:
+        """Return the law with the constants at a point."""
+        return self.form.transport(self.constants_at(point).tolist())
 
 
 @dataclass
@@ -63,6 +88,7 @@ class Search:
     """State of a search.
 
     Attributes:
+        law: The law.
         evolution: The distribution of logarithms of constants.
         seed: Seed of the random draws.
         scenarios: Given scenarios.
@@ -75,6 +101,7 @@ class Search:
         best_loss: Its loss there.
     """
 
+    law: SearchedLaw
     evolution: Any
     seed: int
     scenarios: list[CongestionScenario]
@@ -88,17 +115,22 @@ class Search:
 
     @classmethod
     def new(
-        cls, scenarios: list[CongestionScenario], neighbours: list[str], sigma: float, seed: int
+        cls,
+        law: SearchedLaw,
+        scenarios: list[CongestionScenario],
+        neighbours: list[str],
+        sigma: float,
+        seed: int,
     ) -> Search:
         """Return a search around the first values."""
-        bounds = np.stack([np.log2(_LEAST / _FIRST) - 1e-9, np.log2(_MOST / _FIRST) + 1e-9], axis=1)
-        start = np.zeros(len(CONSTANTS))
-        evolution = new_distribution(start, sigma, seed, population=POPULATION, bounds=bounds)
-        return cls(evolution, seed, scenarios, neighbours, sigma, 0, 0, 0.0, start, math.inf)
+        start = np.zeros(len(law.constants))
+        evolution = new_distribution(start, sigma, seed, population=POPULATION, bounds=law.bounds)
+        return cls(law, evolution, seed, scenarios, neighbours, sigma, 0, 0, 0.0, start, math.inf)
 
     def asked(self) -> dict[str, Any]:
         """Return what a search that is resumed must have in common with this one."""
         return {
+            "law": self.law.form.agent,
             "list of scenarios": [one.sha256() for one in self.scenarios],
             "list of neighbours": self.neighbours,
             "seed": self.seed,
@@ -124,7 +156,7 @@ class Search:
         """Play one generation and update the distribution; return the mean loss of the candidates."""
         points = ask(self.evolution, self.seed, self.generations)
         lessons = self._lessons("train", self.seed, self.generations)
-        losses = judge.losses([adaptive_target_transport(constants_at(point)) for point in points], lessons)
+        losses = judge.losses([self.law.transport_at(point) for point in points], lessons)
         self.evolution.tell(list(zip(points, losses.tolist(), strict=True)))
         self.generations += 1
         self.steps += len(points) * sum(lesson.steps for lesson in lessons)
@@ -137,9 +169,7 @@ class Search:
             for number in range(VALIDATIONS)
             for lesson in self._lessons("validation", VALIDATION_SEED, number)
         ]
-        found = float(
-            judge.losses([adaptive_target_transport(constants_at(self.evolution.mean))], lessons)[0]
-        )
+        found = float(judge.losses([self.law.transport_at(self.evolution.mean)], lessons)[0])
         if found < self.best_loss:
             self.best, self.best_loss = self.evolution.mean.copy(), found
         return found
@@ -148,7 +178,8 @@ class Search:
         return draw_lessons(self.scenarios, self.neighbours, split, np.random.default_rng([seed, number]))
 
 
-def train_adaptive_target(
+def search_law(
+    law: SearchedLaw,
     scenario: CongestionScenario,
     *,
     total_steps: int,
@@ -158,13 +189,14 @@ def train_adaptive_target(
     progress: Callable[[int], None] | None = None,
     also_on: Sequence[str] = (),
     neighbours: Sequence[str] = NEIGHBOURS,
-    sigma: float = 0.35,
+    sigma: float = 0.2,
 ) -> Path:
     """Search for constants on the train split of scenarios, on random networks and beside other laws.
 
     The same arguments on the same machine give the same constants, with or without interruption.
 
     Args:
+        law: The law.
         scenario: The first scenario.
         total_steps: Decision intervals to simulate; rounded up to whole generations.
         out: Folder of the run.
@@ -185,19 +217,20 @@ def train_adaptive_target(
         UnknownName: If there is no such neighbour.
     """
     folder = Path(out)
-    chosen = [checked_scenario(one, FORM.agent) for one in (scenario, *map(load_scenario, also_on))]
+    chosen = [checked_scenario(one, law.form.agent) for one in (scenario, *map(load_scenario, also_on))]
     given: Any = sigma  # from a command line or a suite
     if not isinstance(given, int | float) or not 0.0 < given < math.inf:
-        raise SysgymError(f"sigma is {sigma!r}; expected a positive number, as 0.35")
+        raise SysgymError(f"sigma is {sigma!r}; expected a positive number, as 0.2")
     if isinstance(neighbours, str):
         raise SysgymError(f'neighbours is {neighbours!r}; expected a list of laws, as ["{neighbours}"]')
     for name in neighbours:
         get_transport(name)
-    search = Search.new(chosen, list(neighbours), float(sigma), seed)
+    search = Search.new(law, chosen, list(neighbours), float(sigma), seed)
     begin_or_resume(search, folder, resume)
     judge = Judge()
-    # Every search ends with a validation, even a short one.
-    while search.steps < total_steps or math.isinf(search.best_loss):
+    if search.generations == 0:
+        search.validate(judge)  # nothing is found that is worse than what was there before
+    while search.steps < total_steps:
         began_s = time.perf_counter()
         mean_loss = search.generation(judge)
         validation = None
@@ -208,4 +241,4 @@ def train_adaptive_target(
         if progress is not None:
             progress(search.steps)
     asked = {"also_on": list(also_on), "neighbours": search.neighbours, "sigma": search.sigma}
-    return write_law(search, folder, FORM, constants_at(search.best), asked)
+    return write_law(search, folder, law.form, law.constants_at(search.best), asked)
