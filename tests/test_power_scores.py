@@ -64,6 +64,29 @@ def test_trainings_are_the_same_in_all_scenarios(power: ModuleType) -> None:
     assert (ten.low, ten.high) == (one.low, one.high) == (0.0, 1.0)
 
 
+def test_laws_with_other_numbers_of_trainings_are_compared_on_common_seeds(power: ModuleType) -> None:
+    hard = np.arange(10.0)[None]  # what seeds do to both cancels
+    ours, theirs = hard + np.array([[1.0], [1.0], [1.0]]), hard + np.array([[0.5], [0.5]])
+    assert power.mean_difference([ours] * 4, [theirs] * 4) == pytest.approx((0.5, 0.5, 0.5))
+    less_sure = power.mean_difference([ours] * 4, [hard + np.array([[0.0], [1.0]])] * 4)
+    assert less_sure == pytest.approx((0.5, 0.0, 1.0))
+
+
+def test_tuned_swift_is_shown_but_is_no_classic(power: ModuleType) -> None:
+    rows = [row("adaptive_target", 1, 4e9, 8e3, 2.0), row("swift", 1, 4e9, 8e3, 2.0)]
+    rows += [
+        row("hpcc", 1, 4e9, 8e3, 2.0),
+        row("tuned_swift", 1, 4e9, 4e3, 2.0),
+        row("dctcp", 1, 4e9, 64e3, 2.0),
+    ]
+    scores, best = power.scores_of(rows)
+    assert best == "swift"
+    power.CLASSICS = ("swift", "dctcp")
+    text = power.score_table({"one": scores})
+    assert "| adaptive_target less tuned_swift | -1" in text
+    assert "Trainings of `tuned_swift`, new scenarios: 1.00." in text
+
+
 @pytest.mark.parametrize(
     ("queue", "slowdown", "ahead"),
     [(8e3, 2.0, []), (8e3, 1.0, ["swift"]), (4e3, 2.001, ["swift"]), (4e3, 2.1, []), (8.004e3, 2.0, [])],

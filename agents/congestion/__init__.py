@@ -78,6 +78,17 @@ AGENTS = (
         checkpoint_suffix=".json",
     ),
     AgentInfo(
+        "tuned_swift",
+        "Swift with constants found by the search for those of adaptive_target (CMA-ES)",
+        "sysgym.agents.learned.congestion.tuned_swift.agent:TunedSwiftAgent",
+        learned=True,
+        family=_FAMILY,
+        trainer="sysgym.agents.learned.congestion.tuned_swift.search:train_tuned_swift",
+        env_id=_NETWORK,
+        transport="tuned_swift",
+        checkpoint_suffix=".json",
+    ),
+    AgentInfo(
         "ppo_hosts",
         "PPO with one network for every host, whatever their number (stable-baselines3)",
         "sysgym.agents.learned.loading:load_agent",

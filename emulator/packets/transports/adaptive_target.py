@@ -23,11 +23,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
+from sysgym.emulator.packets.transports.constants import Constant, checked_values
 from sysgym.emulator.packets.transports.rounds import (
     ALPHA,
     DELIVERED,
@@ -48,40 +49,21 @@ from sysgym.emulator.packets.transports.rounds import (
     present_rtt_ns,
     round_is_over,
 )
-from sysgym.scenarios.errors import SysgymError
 
 NAME = "adaptive_target"
 
 
-class Constant(NamedTuple):
-    """Constant of the law.
-
-    Attributes:
-        name: Name.
-        value: Value before any search.
-        least: Smallest value.
-        most: Largest value.
-        meaning: What it is.
-    """
-
-    name: str
-    value: float
-    least: float
-    most: float
-    meaning: str
-
-
 CONSTANTS = (
     Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's"),
-    Constant("target", 4.0, 0.5, 64.0, "target of the queue, packets"),
+    Constant("target", 2.0, 0.5, 64.0, "target of the queue, packets"),
     Constant(
         "target_of_small",
-        16.0,
+        8.0,
         0.5,
         128.0,
         "its addition for a window of one packet; for w packets over sqrt(w)",
     ),
-    Constant("target_of_path", 0.05, 0.001, 1.0, "its addition over the path's bandwidth-delay product"),
+    Constant("target_of_path", 0.02, 0.001, 1.0, "its addition over the path's bandwidth-delay product"),
     Constant("growth", 1.0, 0.1, 8.0, "growth, packets a round trip (additive increase)"),
     Constant("decrease", 0.8, 0.1, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.4, 0.05, 0.75, "largest decrease of a round trip"),
@@ -91,11 +73,13 @@ CONSTANTS = (
     Constant("youth_packets", 64.0, 4.0, 4096.0, "packets after which a flow is half as young"),
     Constant("start_pace", 2.0, 1.0, 16.0, "pace in slow start, windows a round trip"),
     Constant("pace", 1.25, 0.9, 2.5, "pace after slow start, windows a round trip"),
-    Constant("patience", 8.0, 1.05, 16.0, "factor of a decrease without effect, from which the target rises"),
+    Constant(
+        "patience", 12.0, 1.05, 16.0, "factor of a decrease without effect, from which the target rises"
+    ),
     Constant("patience_again", 1.3, 1.05, 8.0, "the same while the target is raised"),
     Constant("stretch_up", 1.0, 0.05, 3.0, "doublings by which the target then rises above the queue"),
     Constant("undo", 1.0, 0.25, 1.5, "share of the window before the decrease that is then restored"),
-    Constant("stretch_down", 0.02, 0.001, 1.0, "doublings by which the target falls in a round trip"),
+    Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which the target falls in a round trip"),
     Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling of the target"),
     Constant("marks_memory", 0.2, 0.002, 0.5, "gain of the slow average of marks"),
     Constant("marks_ignored", 4.0, 1.0, 32.0, "marks count by 1 less the average to this power"),
@@ -276,14 +260,6 @@ def adaptive_target_transport(parameters: Iterable[float]) -> Transport:
     Raises:
         SysgymError: If their number is wrong, or one is outside its bounds.
     """
-    values = tuple(float(value) for value in parameters)
-    if len(values) != N_PARAMETERS:
-        raise SysgymError(f"{NAME}: expected {N_PARAMETERS} constants, got {len(values)}")
-    for value, constant in zip(values, CONSTANTS, strict=True):
-        if not constant.least <= value <= constant.most:
-            raise SysgymError(
-                f"{NAME}: {constant.name} is {value:g}, expected {constant.least:g} to {constant.most:g}"
-            )
     return Transport(
         name=NAME,
         summary="queueing delay around a target that adapts to other laws; constants found by search",
@@ -293,5 +269,5 @@ def adaptive_target_transport(parameters: Iterable[float]) -> Transport:
         on_loss=on_loss,
         on_timeout=on_timeout,
         ecn_capable=True,
-        parameters=values,
+        parameters=checked_values(NAME, CONSTANTS, parameters),
     )

@@ -10,34 +10,36 @@ import pytest
 
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports.swift import (
-    ADDITIVE_INCREASE,
-    ALPHA_NS,
-    BETA,
-    BETA_NS,
+    CONSTANTS,
     CWND,
-    FLOW_SCALING_MAX_CWND,
-    FLOW_SCALING_MIN_CWND,
-    FLOW_SCALING_RANGE_NS,
-    MAX_DECREASE,
     MIN_CWND,
-    PER_HOP_NS,
     TIMEOUTS_TO_RESET,
+    swift_transport,
 )
+from sysgym.scenarios.errors import SysgymError
 
 Drive = Callable[..., Any]
 MakeNetwork = Callable[..., PacketNetwork]
 Measure = Callable[..., Any]
 
+VALUES = {constant.name: constant.value for constant in CONSTANTS}
+ADDITIVE_INCREASE, BETA, MAX_DECREASE = (
+    VALUES[name] for name in ("additive_increase", "beta", "max_decrease")
+)
+RANGE_NS, LEAST, MOST = (VALUES[f"flow_scaling_{name}"] for name in ("range_ns", "min_cwnd", "max_cwnd"))
+ALPHA_NS = RANGE_NS / (1.0 / math.sqrt(LEAST) - 1.0 / math.sqrt(MOST))
+BETA_NS = -ALPHA_NS / math.sqrt(MOST)
+
 
 def target_ns(cwnd: float, hops: int, base_rtt_ns: int = 60_000) -> float:
-    scaling_ns = min(max(ALPHA_NS / math.sqrt(cwnd) + BETA_NS, 0.0), FLOW_SCALING_RANGE_NS)
-    return base_rtt_ns + hops * PER_HOP_NS + scaling_ns
+    scaling_ns = min(max(ALPHA_NS / math.sqrt(cwnd) + BETA_NS, 0.0), RANGE_NS)
+    return base_rtt_ns + hops * VALUES["per_hop_ns"] + scaling_ns
 
 
 def test_flow_scaling_spans_its_range() -> None:
     # Section 3.5: the whole range at fs_min_cwnd, nothing at fs_max_cwnd.
-    assert ALPHA_NS / math.sqrt(FLOW_SCALING_MIN_CWND) + BETA_NS == pytest.approx(FLOW_SCALING_RANGE_NS)
-    assert ALPHA_NS / math.sqrt(FLOW_SCALING_MAX_CWND) + BETA_NS == pytest.approx(0.0, abs=1e-9)
+    assert ALPHA_NS / math.sqrt(LEAST) + BETA_NS == pytest.approx(RANGE_NS)
+    assert ALPHA_NS / math.sqrt(MOST) + BETA_NS == pytest.approx(0.0, abs=1e-9)
 
 
 def test_a_delay_below_the_target_adds_ai_packets_a_round_trip(drive: Drive) -> None:
@@ -135,3 +137,23 @@ def test_more_senders_than_packets_fit_share_by_windows_below_one(
     assert network._state.flows["state"][:, CWND].min() < 1.0
     assert measured.dropped_packets == 0
     assert measured.goodput_bps.sum() > 0.95 * 10e9 * 1460 / 1500
+
+
+def test_other_constants_are_other_laws(drive: Drive) -> None:
+    """Constants are parameters: the target of a hop and the increase are those given."""
+    changed = {**VALUES, "additive_increase": 3.0, "per_hop_ns": 500.0}
+    driver = drive(swift_transport(changed.values(), "tuned_swift"), cwnd=20)
+    driver.event.hops = 4
+    target = target_ns(20, 0) + 4 * 500.0
+    driver.ack(rtt_ns=int(target) - 2)
+    assert driver.flow.cwnd == pytest.approx(20 + 3.0 / 20, rel=1e-12)
+    before = driver.flow.cwnd
+    driver.ack(rtt_ns=int(target) + 2_000, now_ns=1_000_000)
+    assert driver.flow.cwnd < before
+
+
+def test_constants_outside_their_bounds_are_refused() -> None:
+    with pytest.raises(SysgymError, match=r"tuned_swift: beta is 9, expected 0\.05 to 2"):
+        swift_transport({**VALUES, "beta": 9.0}.values(), "tuned_swift")
+    with pytest.raises(SysgymError, match="swift: expected 7 constants, got 1"):
+        swift_transport([1.0])

@@ -16,8 +16,17 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.congestion.adaptive_target.lessons import FLOWS, INCAST, ITSELF, LINKS, Lesson
 from sysgym.agents.learned.congestion.episodes import Baseline
+from sysgym.agents.learned.congestion.law_search.lessons import (
+    COLLECTIVES,
+    FLOWS,
+    INCAST,
+    ITSELF,
+    LINKS,
+    LOTS,
+    SLOW,
+    Lesson,
+)
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.sharing import measure_sharing
 
@@ -31,12 +40,13 @@ WEIGHTS = {
 """Weights of the mean logarithm of a metric over the baseline's; inapplicable metrics are omitted."""
 
 SPARED_SLOWDOWN = math.log(1.05)
-WORSE_SLOWDOWN_WEIGHT = 2.0
+WORSE_SLOWDOWN_WEIGHT = 0.5
 """Weight of each slowdown, by size or of all flows, that is worse than the baseline's by more than that."""
 
-SPARED_GOODPUT = {FLOWS: 0.012, INCAST: 0.003, LINKS: 0.008}
-"""Relative loss of goodput that is not penalised; episodes that are cut off at their end need some."""
-LOST_GOODPUT_WEIGHT = 25.0
+SPARED_GOODPUT = {FLOWS: 0.02, INCAST: 0.01, LINKS: 0.01, SLOW: 0.01, LOTS: 0.5, COLLECTIVES: 0.01}
+"""Relative loss of goodput that is not penalised; episodes that are cut off at their end need some, and on
+several bottlenecks a fair share of the long path's flows costs the others more than they gain."""
+LOST_GOODPUT_WEIGHT = 10.0
 GOODPUT_WEIGHT = 1.0
 """Weight of the logarithm of goodput, which random losses reduce."""
 
@@ -50,8 +60,8 @@ FAIR_DOUBLINGS = 1.2
 MOST_DOUBLINGS = 4.0
 SHARE_WEIGHTS = 0.3, 1.5
 
-KIND_WEIGHTS = {FLOWS: 2.5, INCAST: 1.0, LINKS: 1.0, ITSELF: 1.0}
-NEIGHBOUR_WEIGHT = 0.6
+KIND_WEIGHTS = {FLOWS: 2.5, INCAST: 1.0, LINKS: 1.0, SLOW: 1.0, LOTS: 1.0, COLLECTIVES: 1.5, ITSELF: 1.0}
+NEIGHBOUR_WEIGHT = 0.4
 
 LEAST_QUEUE_BYTES = 3_000.0
 """Queue below which queues count as equal: two packets."""
@@ -75,7 +85,7 @@ def compare(metrics: Metrics, baseline: Metrics) -> dict[str, float]:
 
 
 def loss_of_kind(kind: str, compared: Sequence[Metrics]) -> float:
-    """Return the loss in the episodes of a kind, FLOWS, INCAST or LINKS; negative values are better.
+    """Return the loss in the episodes of a kind that is compared with DCTCP; negative values are better.
 
     Logarithms are averaged over episodes first, since one episode has few flows of some sizes. Of Jain's
     index the worst episode counts.

@@ -1,4 +1,4 @@
-"""Search for the law's constants: resuming, bounds and checkpoints."""
+"""Search for a law's constants: its start, resuming, bounds and checkpoints."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sysgym.agents import make_agent
 from sysgym.agents.learned import train
-from sysgym.agents.learned.congestion.adaptive_target import lessons, search
 from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
-from sysgym.agents.learned.congestion.adaptive_target.fitness import Judge
-from sysgym.agents.learned.congestion.adaptive_target.search import Search, constants_at
+from sysgym.agents.learned.congestion.adaptive_target.search import LAW as ADAPTIVE_TARGET
 from sysgym.agents.learned.congestion.evolution import CURVE
 from sysgym.agents.learned.congestion.law import Law
+from sysgym.agents.learned.congestion.law_search import lessons, search
+from sysgym.agents.learned.congestion.law_search.fitness import Judge
+from sysgym.agents.learned.congestion.law_search.search import Search, SearchedLaw
+from sysgym.agents.learned.congestion.tuned_swift.search import LAW as TUNED_SWIFT
 from sysgym.agents.learned.deploy.source import read_source
 from sysgym.agents.protocol import environment_arguments, play_episode
+from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -30,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> CongestionScenario:
     monkeypatch.setattr(search, "POPULATION", 4)
     monkeypatch.setattr(search, "VALIDATIONS", 1)
     monkeypatch.setattr(lessons, "EPISODES_OF_A_SCENARIO", 1)
-    monkeypatch.setattr(lessons, "RANDOM_NETWORKS", 0)
+    monkeypatch.setattr(lessons, "RANDOM_NETWORKS", {})
     monkeypatch.setattr(lessons, "SHARED_PACKETS", 20_000)
     overrides = {"control.episode_steps": 4, "workload.senders": 4, "topology.hosts": 5}
     monkeypatch.setattr(lessons, "other_senders", lambda scenario, rng: {})
@@ -43,14 +47,32 @@ ARGUMENTS = {"seed": 3, "hyper_parameters": {"neighbours": ["dctcp"]}}
 STEPS_A_GENERATION = 4 * (4 + 2 * 100)
 
 
-def test_points_are_doublings_within_bounds() -> None:
-    np.testing.assert_array_equal(constants_at(np.zeros(len(CONSTANTS))), [one.value for one in CONSTANTS])
-    np.testing.assert_array_equal(
-        constants_at(np.full(len(CONSTANTS), 99.0)), [one.most for one in CONSTANTS]
-    )
-    np.testing.assert_array_equal(
-        constants_at(np.full(len(CONSTANTS), -99.0)), [one.least for one in CONSTANTS]
-    )
+LAWS = pytest.mark.parametrize("law", [ADAPTIVE_TARGET, TUNED_SWIFT], ids=lambda law: law.form.agent)
+
+
+@LAWS
+def test_points_are_doublings_within_bounds(law: SearchedLaw) -> None:
+    n = len(law.constants)
+    np.testing.assert_array_equal(law.constants_at(np.zeros(n)), [one.value for one in law.constants])
+    np.testing.assert_array_equal(law.constants_at(np.full(n, 99.0)), [one.most for one in law.constants])
+    np.testing.assert_array_equal(law.constants_at(np.full(n, -99.0)), [one.least for one in law.constants])
+    for corner in law.bounds.T:
+        law.transport_at(corner)  # raises nothing
+
+
+@LAWS
+def test_a_search_that_finds_nothing_better_keeps_its_start(
+    law: SearchedLaw, small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = law.transport_at(np.zeros(len(law.constants)))
+
+    def losses(_: Judge, transports: list[Transport], __: object) -> NDArray[np.float64]:
+        return np.array([float(one.parameters != first.parameters) for one in transports])
+
+    monkeypatch.setattr(Judge, "losses", losses)
+    found = law.form.read(train(law.form.agent, small, total_steps=1, out=tmp_path, **ARGUMENTS))  # type: ignore[arg-type]
+    assert found.validation == 0.0
+    assert list(found.parameters) == [one.value for one in law.constants]
 
 
 def test_a_stopped_search_goes_on_as_if_it_had_not_been(
@@ -113,6 +135,16 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=words):
             train("adaptive_target", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={name: value})
+
+
+def test_laws_are_not_mixed_up(small: CongestionScenario, tmp_path: Path) -> None:
+    path = train("tuned_swift", small, total_steps=1, out=tmp_path / "run", **ARGUMENTS)  # type: ignore[arg-type]
+    agent = make_agent("tuned_swift", checkpoint=path)
+    assert environment_arguments(agent)["transport"].name == "tuned_swift"
+    with pytest.raises(SysgymError, match="not a law of the format sysgym-adaptive-target-1"):
+        make_agent("adaptive_target", checkpoint=path)
+    with pytest.raises(SysgymError, match="the search there has another law"):
+        train("adaptive_target", small, total_steps=1, out=tmp_path / "run", resume=True, **ARGUMENTS)  # type: ignore[arg-type]
 
 
 def test_a_law_that_is_no_network_is_not_exported(tmp_path: Path) -> None:

@@ -1,0 +1,265 @@
+"""Lessons of the search: episodes of given scenarios, random networks, and links shared with other laws.
+
+Networks are drawn anew for every lesson (domain randomisation): dumbbells from 20 Mb/s to 100 Gb/s with round
+trips from 6 us to 6 ms, buffers of half a bandwidth-delay product and more, thresholds of marks from 8 to
+50 % of them or no marks, delayed ACKs, and random losses; slow dumbbells of few flows; parking lots;
+collectives on a fat tree. No test scenario is given by name, but an incast of 64 senders is `incast-64`, and
+random networks are variations of `dumbbell-10g`, `parking-lot-4` and `alltoall-fattree-k4`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sysgym.agents.learned.congestion.episodes import Episode
+from sysgym.envs.congestion.sharing import WINDOWS
+from sysgym.scenarios import CongestionScenario, load_scenario
+
+FLOWS, INCAST, LINKS = "flows", "incast", "links"
+SLOW, LOTS, COLLECTIVES = "slow links", "parking lots", "collectives"
+"""Kinds of lessons compared with DCTCP: flows that end, bursts of them, long-lived flows; slow links with few
+of them, several bottlenecks in a row, and messages that wait for each other."""
+
+ITSELF = "itself"
+"""Kind of the lesson in which the law's flows share a link with each other; with others, it is their law."""
+
+DUMBBELL, LOT, COLLECTIVE = "dumbbell-10g", "parking-lot-4", "alltoall-fattree-k4"
+"""Scenarios of which random networks are variations."""
+
+EPISODES_OF_A_SCENARIO = 2
+RANDOM_NETWORKS = {LINKS: 4, SLOW: 2, LOTS: 2, COLLECTIVES: 3}
+"""Number of random networks of each kind."""
+PACKET_BITS = 12_000
+STEPS = 100
+"""Decision intervals of an episode in which the law is alone, at most."""
+MOST_PACKETS = 200_000
+"""Packets of the line in 150 round trips of a random link, at most."""
+SHARED_PACKETS = 150_000
+"""Packets of the line in an episode of a shared link."""
+
+SENDERS = 16, 32, 32, 48, 64, 128
+SIZES = "websearch", "facebook-hadoop", "alibaba-storage"
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Episode in which laws are compared.
+
+    Attributes:
+        kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, ITSELF, or the name of a law with which the link
+            is shared.
+        episode: Scenario, split and seed.
+        duration_s: Simulated time of a shared link; 0 otherwise.
+    """
+
+    kind: str
+    episode: Episode
+    duration_s: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """Number of decision intervals, or of windows of a shared link."""
+        return WINDOWS if self.duration_s > 0.0 else self.episode.scenario.control.episode_steps
+
+
+def draw_lessons(
+    scenarios: Sequence[CongestionScenario],
+    neighbours: Sequence[str],
+    split: str,
+    rng: np.random.Generator,
+) -> list[Lesson]:
+    """Return the lessons of a generation.
+
+    Args:
+        scenarios: Scenarios of which two episodes each are drawn.
+        neighbours: Names of the laws with which a link is shared in one lesson each.
+        split: Split of the seeds.
+        rng: Generator of seeds and networks.
+    """
+    lessons = [_given(scenario, split, rng) for scenario in scenarios for _ in range(EPISODES_OF_A_SCENARIO)]
+    bases = {name: load_scenario(name, expect=CongestionScenario) for name in (DUMBBELL, LOT, COLLECTIVE)}
+    for kind, number in RANDOM_NETWORKS.items():
+        base, changes = _RANDOM[kind]
+        for _ in range(number):
+            network = bases[base].with_overrides(changes(rng))
+            lessons.append(Lesson(kind, _episode(network, split, rng)))
+    for kind in (*neighbours, ITSELF):
+        network = bases[DUMBBELL].with_overrides(shared_link(rng))
+        duration_s = SHARED_PACKETS * PACKET_BITS / network.topology.link_rate_bps
+        lessons.append(Lesson(kind, _episode(network, split, rng), duration_s))
+    return lessons
+
+
+def _given(scenario: CongestionScenario, split: str, rng: np.random.Generator) -> Lesson:
+    workload = scenario.workload.kind
+    kind = {"incast": INCAST, "long_lived": LINKS}.get(workload, FLOWS)
+    changes = fewer_steps(scenario)
+    if workload == "incast" and scenario.topology.kind == "single_switch":
+        changes |= other_senders(scenario, rng)
+    elif workload == "poisson" and rng.random() < 0.6:
+        changes |= other_fabric(rng)
+    return Lesson(kind, _episode(scenario.with_overrides(changes), split, rng))
+
+
+def _episode(scenario: CongestionScenario, split: str, rng: np.random.Generator) -> Episode:
+    first, last = scenario.splits[split].seeds
+    return Episode(scenario, split, int(rng.integers(first, last + 1)))
+
+
+def log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
+    """Return a number whose logarithm is uniform between those of two others."""
+    return math.exp(rng.uniform(math.log(least), math.log(most)))
+
+
+def fewer_steps(scenario: CongestionScenario) -> dict[str, Any]:
+    """Return fewer and longer decision intervals of the same episode: laws decide nothing in them."""
+    control = scenario.control
+    steps = min(control.episode_steps, STEPS)
+    interval_s = control.decision_interval_s * control.episode_steps / steps
+    return {"control.episode_steps": steps, "control.decision_interval_s": interval_s}
+
+
+def other_fabric(rng: np.random.Generator) -> dict[str, Any]:
+    """Return other sizes and load, rate of all links, buffer of switch ports, and threshold of marks."""
+    buffer_bytes = int(log_uniform(rng, 100e3, 1e6))
+    threshold_bytes = int(buffer_bytes * rng.uniform(0.08, 0.4))
+    return {
+        "workload.load": float(rng.uniform(0.2, 0.6)),
+        "workload.flow_sizes": str(rng.choice(SIZES)),
+        "topology.link_rate_bps": log_uniform(rng, 4e9, 16e9),
+        "queue.buffer_bytes": buffer_bytes,
+        "queue.ecn_threshold_bytes": threshold_bytes,
+    }
+
+
+def other_senders(scenario: CongestionScenario, rng: np.random.Generator) -> dict[str, Any]:
+    """Return another number of senders of an incast, with as many bytes in a round."""
+    workload: Any = scenario.workload
+    senders = int(rng.choice(SENDERS))
+    return {
+        "topology.hosts": senders + 1,
+        "workload.senders": senders,
+        "workload.request_bytes": workload.senders * workload.request_bytes // senders,
+    }
+
+
+def random_link(rng: np.random.Generator) -> dict[str, Any]:
+    """Return a bottleneck of any rate, delay and buffer, long-lived flows, and perhaps random losses."""
+    rate_bps = log_uniform(rng, 20e6, 100e9)
+    delay_s = min(log_uniform(rng, 1e-6, 1e-3), MOST_PACKETS * PACKET_BITS / rate_bps / (150 * 6))
+    rtt_s = 6 * delay_s + 4 * PACKET_BITS / rate_bps
+    buffer_bytes = max(
+        rate_bps * rtt_s / 8 * log_uniform(rng, 0.5, 6.0),
+        40 * PACKET_BITS / 8 * log_uniform(rng, 0.7, 8.0),
+    )
+    buffer_bytes = min(buffer_bytes, 60e6)
+    duration_s = max(150 * rtt_s, 15_000 * PACKET_BITS / rate_bps)
+    changes: dict[str, Any] = {
+        "topology.link_rate_bps": rate_bps,
+        "topology.link_delay_s": delay_s,
+        "topology.hosts_per_side": int(rng.choice([2, 3, 4])),
+        "workload.flows_per_pair": int(rng.choice([1, 2, 6, 8])),
+        "queue.buffer_bytes": int(buffer_bytes),
+        "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.08, 0.5)),
+        "transport.max_window_packets": 65_536,
+        "workload.start_jitter_s": duration_s / 20,
+        "control.decision_interval_s": duration_s / STEPS,
+        "control.episode_steps": STEPS,
+    }
+    if rng.random() < 0.15:
+        changes["queue.ecn_threshold_bytes"] = int(buffer_bytes)  # no marks
+    if rng.random() < 0.25:
+        changes["transport.delayed_ack_packets"] = 2
+    if rng.random() < 0.35:
+        changes["faults.loss_probability"] = log_uniform(rng, 2e-4, 1e-2) / 3  # a path has three links
+    return changes
+
+
+def slow_link(rng: np.random.Generator) -> dict[str, Any]:
+    """Return a bottleneck of 10 Mb/s to 1 Gb/s that few flows share."""
+    rate_bps = log_uniform(rng, 10e6, 1e9)
+    delay_s = log_uniform(rng, 10e-6, 300e-6)
+    buffer_bytes = int(log_uniform(rng, 100, 2000) * PACKET_BITS / 8)
+    duration_s = 8_000 * PACKET_BITS / rate_bps
+    return {
+        "topology.link_rate_bps": rate_bps,
+        "topology.link_delay_s": delay_s,
+        "topology.hosts_per_side": int(rng.choice([2, 2, 3])),
+        "workload.flows_per_pair": int(rng.choice([1, 1, 2])),
+        "workload.start_jitter_s": duration_s / 50,
+        "queue.buffer_bytes": buffer_bytes,
+        "queue.ecn_threshold_bytes": int(min(log_uniform(rng, 3e3, 60e3), buffer_bytes)),
+        "transport.min_rto_s": 0.2,
+        "control.decision_interval_s": duration_s / STEPS,
+        "control.episode_steps": STEPS,
+    }
+
+
+def random_lot(rng: np.random.Generator) -> dict[str, Any]:
+    """Return a row of two to six bottlenecks of 1 to 40 Gb/s."""
+    rate_bps = log_uniform(rng, 1e9, 40e9)
+    bottlenecks = int(rng.integers(2, 7))
+    duration_s = 8_000 * PACKET_BITS / rate_bps
+    buffer_bytes = int(log_uniform(rng, 200e3, 2e6))
+    return {
+        "topology.bottlenecks": bottlenecks,
+        "topology.link_rate_bps": rate_bps,
+        "topology.link_delay_s": log_uniform(rng, 1e-6, 10e-6) * 10e9 / rate_bps,
+        "workload.flows_per_pair": int(rng.choice([1, 2, 3, 4])),
+        "workload.start_jitter_s": duration_s / 50,
+        "queue.buffer_bytes": buffer_bytes,
+        "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.05, 0.3)),
+        "control.decision_interval_s": duration_s / STEPS,
+        "control.episode_steps": STEPS,
+    }
+
+
+def random_collective(rng: np.random.Generator) -> dict[str, Any]:
+    """Return a collective of one or two jobs on a fat tree of 4 to 40 Gb/s."""
+    rate_bps = log_uniform(rng, 4e9, 40e9)
+    kind = str(rng.choice(["ring_all_reduce", "all_to_all", "tree_all_reduce"]))
+    jobs = int(rng.choice([1, 1, 2]))
+    # What a host sends in an iteration is about twice the size in a ring and in a tree.
+    size_bytes = int(log_uniform(rng, 0.5e6, 4e6)) // (1 if kind == "all_to_all" else 2)
+    duration_s = 12e6 * 8 / rate_bps
+    buffer_bytes = int(log_uniform(rng, 150e3, 1e6))
+    return {
+        "topology.link_rate_bps": rate_bps,
+        "topology.link_delay_s": log_uniform(rng, 0.5e-6, 4e-6),
+        "workload.collective": kind,
+        "workload.jobs": jobs,
+        "workload.job_hosts": 16 // jobs,
+        "workload.size_bytes": size_bytes,
+        "workload.compute_s": size_bytes * 8 / rate_bps / 4,
+        "workload.placement": str(rng.choice(["packed", "scattered"])),
+        "queue.buffer_bytes": buffer_bytes,
+        "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.08, 0.4)),
+        "control.decision_interval_s": duration_s / STEPS,
+        "control.episode_steps": STEPS,
+    }
+
+
+def shared_link(rng: np.random.Generator) -> Mapping[str, Any]:
+    """Return a bottleneck of 1 to 25 Gb/s on which flows of two laws meet."""
+    buffer_bytes = int(log_uniform(rng, 300e3, 2.4e6))
+    return {
+        "topology.link_rate_bps": log_uniform(rng, 1e9, 25e9),
+        "topology.link_delay_s": log_uniform(rng, 3e-6, 30e-6),
+        "queue.buffer_bytes": buffer_bytes,
+        "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.08, 0.2)),
+        "workload.flows_per_pair": int(rng.choice([1, 2, 4, 6])),
+    }
+
+
+_RANDOM: dict[str, tuple[str, Callable[[np.random.Generator], dict[str, Any]]]] = {
+    LINKS: (DUMBBELL, random_link),
+    SLOW: (DUMBBELL, slow_link),
+    LOTS: (LOT, random_lot),
+    COLLECTIVES: (COLLECTIVE, random_collective),
+}
+"""Kind -> the scenario that is varied, and how."""

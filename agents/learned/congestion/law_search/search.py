@@ -1,0 +1,244 @@
+"""Search for the constants of a law by CMA-ES over given scenarios, random networks and other laws.
+
+All candidates of a generation play the same lessons, DCTCP too where the law is alone. The distribution is
+over logarithms of constants, within their bounds. The result is the mean of the distribution that was best in
+the same lessons of the validation split; the first mean, the law before the search, is one of them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.congestion.evolution import (
+    ask,
+    begin_or_resume,
+    checked_scenario,
+    distribution_state,
+    keep_generation,
+    like,
+    new_distribution,
+    restore_distribution,
+    write_law,
+)
+from sysgym.agents.learned.congestion.law import LawForm
+from sysgym.agents.learned.congestion.law_search.fitness import Judge
+from sysgym.agents.learned.congestion.law_search.lessons import Lesson, draw_lessons
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.emulator.packets.transports.constants import Constant
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import SysgymError
+
+POPULATION = 14
+GENERATIONS_A_VALIDATION = 5
+VALIDATIONS = 4
+"""Draws of lessons for a validation."""
+VALIDATION_SEED = 12_345
+
+NEIGHBOURS = ("dctcp", "cubic", "bbr", "swift")
+
+_PROGRESS = ("generations", "steps", "wall_s", "best", "best_loss")
+
+
+@dataclass(frozen=True)
+class SearchedLaw:
+    """Law whose constants are searched.
+
+    Attributes:
+        form: Form of its checkpoints.
+        constants: Its constants, in the order of the transport's parameters.
+    """
+
+    form: LawForm
+    constants: Sequence[Constant]
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Bounds of a point, whose coordinates are doublings of the constants' first values, shape (n, 2)."""
+        least, most = (
+            [np.log2(getattr(constant, which) / constant.value) for constant in self.constants]
+            for which in ("least", "most")
+        )
+        return np.stack([np.array(least) - 1e-9, np.array(most) + 1e-9], axis=1)
+
+    def constants_at(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the constants at a point."""
+        first, least, most = (
+            np.array([getattr(constant, which) for constant in self.constants])
+            for which in ("value", "least", "most")
+        )
+        constants: NDArray[np.float64] = np.clip(first * np.exp2(point), least, most)
+        return constants
+
+    def transport_at(self, point: NDArray[np.float64]) -> Transport:
+        """Return the law with the constants at a point."""
+        return self.form.transport(self.constants_at(point).tolist())
+
+
+@dataclass
+class Search:
+    """State of a search.
+
+    Attributes:
+        law: The law.
+        evolution: The distribution of logarithms of constants.
+        seed: Seed of the random draws.
+        scenarios: Given scenarios.
+        neighbours: Names of the laws with which links are shared.
+        sigma: Width of the first distribution, in doublings.
+        generations: Number of generations so far.
+        steps: Decision intervals simulated, without those of the baseline.
+        wall_s: Time so far, s.
+        best: Mean of the distribution that was best on the validation split.
+        best_loss: Its loss there.
+    """
+
+    law: SearchedLaw
+    evolution: Any
+    seed: int
+    scenarios: list[CongestionScenario]
+    neighbours: list[str]
+    sigma: float
+    generations: int
+    steps: int
+    wall_s: float
+    best: NDArray[np.float64]
+    best_loss: float
+
+    @classmethod
+    def new(
+        cls,
+        law: SearchedLaw,
+        scenarios: list[CongestionScenario],
+        neighbours: list[str],
+        sigma: float,
+        seed: int,
+    ) -> Search:
+        """Return a search around the first values."""
+        start = np.zeros(len(law.constants))
+        evolution = new_distribution(start, sigma, seed, population=POPULATION, bounds=law.bounds)
+        return cls(law, evolution, seed, scenarios, neighbours, sigma, 0, 0, 0.0, start, math.inf)
+
+    def asked(self) -> dict[str, Any]:
+        """Return what a search that is resumed must have in common with this one."""
+        return {
+            "law": self.law.form.agent,
+            "list of scenarios": [one.sha256() for one in self.scenarios],
+            "list of neighbours": self.neighbours,
+            "seed": self.seed,
+            "sigma": self.sigma,
+        }
+
+    def progress(self) -> dict[str, Any]:
+        """Return the rest of the state as numbers and arrays, for a file."""
+        progress = {name: getattr(self, name) for name in _PROGRESS}
+        return {"evolution": distribution_state(self.evolution), **progress}
+
+    def set_progress(self, progress: Mapping[str, Any]) -> None:
+        """Restore the progress of another search.
+
+        Raises:
+            Exception: Any exception, if it does not belong to such a search.
+        """
+        restore_distribution(self.evolution, progress["evolution"])
+        for name in _PROGRESS:
+            setattr(self, name, like(getattr(self, name), progress[name]))
+
+    def generation(self, judge: Judge) -> float:
+        """Play one generation and update the distribution; return the mean loss of the candidates."""
+        points = ask(self.evolution, self.seed, self.generations)
+        lessons = self._lessons("train", self.seed, self.generations)
+        losses = judge.losses([self.law.transport_at(point) for point in points], lessons)
+        self.evolution.tell(list(zip(points, losses.tolist(), strict=True)))
+        self.generations += 1
+        self.steps += len(points) * sum(lesson.steps for lesson in lessons)
+        return float(losses.mean())
+
+    def validate(self, judge: Judge) -> float:
+        """Evaluate the mean of the distribution on the validation split; keep it if it is the best so far."""
+        lessons = [
+            lesson
+            for number in range(VALIDATIONS)
+            for lesson in self._lessons("validation", VALIDATION_SEED, number)
+        ]
+        found = float(judge.losses([self.law.transport_at(self.evolution.mean)], lessons)[0])
+        if found < self.best_loss:
+            self.best, self.best_loss = self.evolution.mean.copy(), found
+        return found
+
+    def _lessons(self, split: str, seed: int, number: int) -> list[Lesson]:
+        return draw_lessons(self.scenarios, self.neighbours, split, np.random.default_rng([seed, number]))
+
+
+def search_law(
+    law: SearchedLaw,
+    scenario: CongestionScenario,
+    *,
+    total_steps: int,
+    out: str | PathLike[str],
+    seed: int = 0,
+    resume: bool = False,
+    progress: Callable[[int], None] | None = None,
+    also_on: Sequence[str] = (),
+    neighbours: Sequence[str] = NEIGHBOURS,
+    sigma: float = 0.2,
+) -> Path:
+    """Search for constants on the train split of scenarios, on random networks and beside other laws.
+
+    The same arguments on the same machine give the same constants, with or without interruption.
+
+    Args:
+        law: The law.
+        scenario: The first scenario.
+        total_steps: Decision intervals to simulate; rounded up to whole generations.
+        out: Folder of the run.
+        seed: Seed of the search.
+        resume: Whether to resume an interrupted search in the folder.
+        progress: Callback with the number of intervals so far.
+        also_on: Names or files of the other scenarios.
+        neighbours: Names of the laws with which links are shared.
+        sigma: Width of the first distribution, in doublings of the constants.
+
+    Returns:
+        The checkpoint.
+
+    Raises:
+        MissingExtra: If cmaes is not installed.
+        SysgymError: If a scenario is not for DatacenterCC, the width is not positive, the neighbours are no
+            list, or the folder holds another search.
+        UnknownName: If there is no such neighbour.
+    """
+    folder = Path(out)
+    chosen = [checked_scenario(one, law.form.agent) for one in (scenario, *map(load_scenario, also_on))]
+    given: Any = sigma  # from a command line or a suite
+    if not isinstance(given, int | float) or not 0.0 < given < math.inf:
+        raise SysgymError(f"sigma is {sigma!r}; expected a positive number, as 0.2")
+    if isinstance(neighbours, str):
+        raise SysgymError(f'neighbours is {neighbours!r}; expected a list of laws, as ["{neighbours}"]')
+    for name in neighbours:
+        get_transport(name)
+    search = Search.new(law, chosen, list(neighbours), float(sigma), seed)
+    begin_or_resume(search, folder, resume)
+    judge = Judge()
+    if search.generations == 0:
+        search.validate(judge)  # nothing is found that is worse than what was there before
+    while search.steps < total_steps:
+        began_s = time.perf_counter()
+        mean_loss = search.generation(judge)
+        validation = None
+        if search.generations % GENERATIONS_A_VALIDATION == 0 or search.steps >= total_steps:
+            validation = search.validate(judge)
+        search.wall_s += time.perf_counter() - began_s
+        keep_generation(search, folder, mean_loss, validation)
+        if progress is not None:
+            progress(search.steps)
+    asked = {"also_on": list(also_on), "neighbours": search.neighbours, "sigma": search.sigma}
+    return write_law(search, folder, law.form, law.constants_at(search.best), asked)

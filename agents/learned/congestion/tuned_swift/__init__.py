@@ -1,0 +1,1 @@
+"""Constants of Swift, found by the search that found those of ``adaptive_target``."""

@@ -1,0 +1,43 @@
+"""Constants of laws that a search may set: names, first values and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sysgym.scenarios.errors import SysgymError
+
+
+class Constant(NamedTuple):
+    """Constant of a law.
+
+    Attributes:
+        name: Name.
+        value: Value before any search.
+        least: Smallest value.
+        most: Largest value.
+        meaning: What it is.
+    """
+
+    name: str
+    value: float
+    least: float
+    most: float
+    meaning: str
+
+
+def checked_values(law: str, constants: Sequence[Constant], values: Iterable[float]) -> tuple[float, ...]:
+    """Return the values of a law's constants as numbers.
+
+    Raises:
+        SysgymError: If their number is wrong, or one is outside its bounds.
+    """
+    given = tuple(float(value) for value in values)
+    if len(given) != len(constants):
+        raise SysgymError(f"{law}: expected {len(constants)} constants, got {len(given)}")
+    for value, constant in zip(given, constants, strict=True):
+        if not constant.least <= value <= constant.most:
+            raise SysgymError(
+                f"{law}: {constant.name} is {value:g}, expected {constant.least:g} to {constant.most:g}"
+            )
+    return given
