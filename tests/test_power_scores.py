@@ -72,7 +72,7 @@ def test_laws_with_other_numbers_of_trainings_are_compared_on_common_seeds(power
     assert less_sure == pytest.approx((0.5, 0.0, 1.0))
 
 
-def test_tuned_swift_is_shown_but_is_no_classic(power: ModuleType) -> None:
+def test_tuned_swift_is_shown_but_is_no_classic(power: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("adaptive_target", 1, 4e9, 8e3, 2.0), row("swift", 1, 4e9, 8e3, 2.0)]
     rows += [
         row("hpcc", 1, 4e9, 8e3, 2.0),
@@ -81,7 +81,7 @@ def test_tuned_swift_is_shown_but_is_no_classic(power: ModuleType) -> None:
     ]
     scores, best = power.scores_of(rows)
     assert best == "swift"
-    power.CLASSICS = ("swift", "dctcp")
+    monkeypatch.setattr(power, "CLASSICS", ("swift", "dctcp"))
     text = power.score_table({"one": scores})
     assert "| adaptive_target less tuned_swift | -1" in text
     assert "Trainings of `tuned_swift`, new scenarios: 1.00." in text
