@@ -28,7 +28,7 @@ struct window {
 	u32 marked; /* tp->delivered_ce at the last ACK */
 	u32 recovery_end; /* losses of data before this have had their reduction */
 	u32 marks_end; /* and so have marks of data before this */
-	u16 window_before; /* the recovery, by which Linux divides (prior_cwnd); RFC 9937 has RecoverFS */
+	u16 window_before; /* cwnd before the recovery, Linux's prior_cwnd; RFC 9937 has the packets in flight */
 	u16 recovery_delivered; /* packets delivered since (prr_delivered) */
 	u16 sent_before; /* tp->prr_out when the recovery began */
 	u8 timed_out; /* in recovery the window grows from one packet */
