@@ -104,7 +104,7 @@ def test_no_mnexec(tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_no_root(short_path: Path) -> None:
     short_path.chmod(0o777)
-    modules = ("sysgym.cli.commands.emulator", "sysgym.cli.terminal", "sysgym.emulator.linux.service.daemon")
+    modules = ("sysgym.cli.app", "sysgym.cli.commands.emulator", "sysgym.emulator.linux.service.daemon")
     for name in modules:
         importlib.import_module(name)  # others may not read this folder
 
