@@ -21,7 +21,7 @@ from sysgym.envs.congestion.sharing import WINDOWS
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 FLOWS, INCAST, LINKS = "flows", "incast", "links"
-SLOW, LOTS, COLLECTIVES = "slow links", "parking lots", "collectives"
+SLOW, LOTS, COLLECTIVES = "slow links", "parking lots", "rounds of messages"
 """Kinds of lessons compared with DCTCP: flows that end, bursts of them, long-lived flows; slow links with few
 of them, several bottlenecks in a row, and messages that wait for each other."""
 
