@@ -157,7 +157,8 @@ def test_what_the_reordering_timer_finds_lost_leaves_at_once(detection: str, sen
 
 @pytest.mark.parametrize(("detection", "divisor"), [("linux", 30), ("rack", 22)])
 def test_the_rate_is_reduced_by_the_window_before_the_recovery(detection: str, divisor: int) -> None:
-    scripted = sender(30, packets=25, detection=detection, tick_ms=1.0)
+    scripted = ScriptedSender(window=30, packets=25, detection=detection, tick_ms=1.0)
+    scripted.at(RTT_MS).ack(1, by=0)
     for later in (2, 3, 4):
         scripted.ack(1, by=later)
     assert scripted.flow.in_recovery
