@@ -40,6 +40,20 @@ _OUTGOING, _TCP, _RST = 4, 6, 4
 _HEADERS = slice(14, None)
 
 
+class Segment(NamedTuple):
+    """A TCP segment that a socket has heard."""
+
+    time_s: float
+    outgoing: bool
+    ports: bytes
+    """Ports of the connection, those of the host that sends the answer first."""
+    sequence: int
+    acknowledgement: int
+    payload_bytes: int
+    resets: bool
+    has_options: bool
+
+
 class Seen(NamedTuple):
     """A packet of an answer at its sender."""
 
@@ -87,6 +101,19 @@ def packets_at(heard: socket.socket) -> Iterator[tuple[float, bool, bytes]]:
             yield seconds + nanoseconds * 1e-9, source[2] == _OUTGOING, frame[_HEADERS]
 
 
+def segments_at(heard: socket.socket) -> Iterator[Segment]:
+    """Yield all TCP segments that a socket at a sender, or at a port on the way from it, has received."""
+    for time_s, outgoing, packet in packets_at(heard):
+        length = 4 * (packet[0] & 15)
+        tcp = packet[length:]
+        offset = 4 * (tcp[12] >> 4)
+        payload_bytes = int.from_bytes(packet[2:4], "big") - length - offset
+        ports = tcp[:4] if outgoing else tcp[2:4] + tcp[:2]
+        sequence, acknowledgement = struct.unpack("!II", tcp[4:12])
+        resets, has_options = bool(tcp[13] & _RST), offset > 20
+        yield Segment(time_s, outgoing, ports, sequence, acknowledgement, payload_bytes, resets, has_options)
+
+
 def on_kernel(world: World, seed: int) -> Iterator[list[Seen]]:
     """Yield the packets of every answer."""
     topology, fabric = world.topology, world._fabric
@@ -97,19 +124,14 @@ def on_kernel(world: World, seed: int) -> Iterator[list[Seen]]:
     for heard in sockets:
         answers: dict[bytes, list[Seen]] = defaultdict(list)
         first: dict[bytes, int] = {}
-        for time_s, outgoing, packet in packets_at(heard):
-            length = 4 * (packet[0] & 15)
-            tcp = packet[length:]
-            offset = 4 * (tcp[12] >> 4)
-            payload = int.from_bytes(packet[2:4], "big") - length - offset
-            sequence, acknowledgement = struct.unpack("!II", tcp[4:12])
-            ports = tcp[:4] if outgoing else tcp[2:4] + tcp[:2]
-            if outgoing and payload > 0:
-                first.setdefault(ports, sequence)
-                answers[ports].append(Seen(time_s, True, 0, False))
-            elif not outgoing and ports in first and not tcp[13] & _RST:
-                received = (acknowledgement - first[ports]) & 0xFFFFFFFF
-                answers[ports].append(Seen(time_s, False, -(-received // 1460), offset > 20))
+        for segment in segments_at(heard):
+            ports = segment.ports
+            if segment.outgoing and segment.payload_bytes > 0:
+                first.setdefault(ports, segment.sequence)
+                answers[ports].append(Seen(segment.time_s, True, 0, False))
+            elif not segment.outgoing and ports in first and not segment.resets:
+                received = (segment.acknowledgement - first[ports]) & 0xFFFFFFFF
+                answers[ports].append(Seen(segment.time_s, False, -(-received // 1460), segment.has_options))
         heard.close()
         yield from answers.values()
 

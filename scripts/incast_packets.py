@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import struct
+import socket
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from first_probes import EPISODE_S, FIRST_SEED, SCENARIO, packets_at  # type: ignore[import-not-found]
+from first_probes import EPISODE_S, FIRST_SEED, SCENARIO, segments_at  # type: ignore[import-not-found]
 from packet_times import listen  # type: ignore[import-not-found]  # beside this script
 
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
@@ -85,14 +85,11 @@ def on_simulator(scenario: CongestionScenario, law: str, seeds: range) -> Iterat
         yield episode
 
 
-def data_and_acks(heard: Any) -> Iterator[tuple[float, bool, bytes, int, int]]:
-    """Yield time, direction, ports (the sender's first), sequence number and payload of TCP packets."""
-    for time_s, outgoing, packet in packets_at(heard):
-        length = 4 * (packet[0] & 15)
-        tcp = packet[length:]
-        payload = int.from_bytes(packet[2:4], "big") - length - 4 * (tcp[12] >> 4)
-        ports = tcp[:4] if outgoing else tcp[2:4] + tcp[:2]
-        yield time_s, outgoing, ports, struct.unpack("!I", tcp[4:8])[0], payload
+def data_times(heard: socket.socket, *, outgoing: bool) -> list[float]:
+    """Return the times at which data passed an interface in a direction, s."""
+    return sorted(
+        one.time_s for one in segments_at(heard) if one.outgoing == outgoing and one.payload_bytes > 0
+    )
 
 
 def on_kernel(scenario: CongestionScenario, law: str, seeds: range) -> Iterator[Episode]:
@@ -123,16 +120,17 @@ def _heard(world: World) -> Episode:
     episode = Episode()
     for host, heard in at_senders.items():
         first: dict[bytes, int] = {}
-        for time_s, outgoing, ports, sequence, payload in data_and_acks(heard):
-            if outgoing and payload > 0:
-                begin = first.setdefault(ports, sequence)
-                number = round(((sequence - begin) & 0xFFFFFFFF) / PAYLOAD_BYTES)
-                episode.answers[host, ports].append((time_s, number))
-            elif not outgoing and ports in first:
-                episode.answers[host, ports].append((time_s, -1))
+        for segment in segments_at(heard):
+            answer = host, segment.ports
+            if segment.outgoing and segment.payload_bytes > 0:
+                begin = first.setdefault(segment.ports, segment.sequence)
+                number = round(((segment.sequence - begin) & 0xFFFFFFFF) / PAYLOAD_BYTES)
+                episode.answers[answer].append((segment.time_s, number))
+            elif not segment.outgoing and segment.ports in first:
+                episode.answers[answer].append((segment.time_s, -1))
         heard.close()
-    episode.departures = sorted(one[0] for one in data_and_acks(at_port) if one[1] and one[4] > 0)
-    episode.arrivals = sorted(one[0] for one in data_and_acks(from_host) if not one[1] and one[4] > 0)
+    episode.departures = data_times(at_port, outgoing=True)
+    episode.arrivals = data_times(from_host, outgoing=False)
     at_port.close()
     from_host.close()
     return episode
