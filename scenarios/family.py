@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from sysgym.scenarios.errors import SysgymError
+
 if TYPE_CHECKING:
     from sysgym.scenarios.schema.common import Scenario
 
@@ -151,6 +153,78 @@ class Transports:
 
 
 @dataclass(frozen=True)
+class Disturbance:
+    """Disturbance of a chosen strength that a family declares for ``sysgym study stress``.
+
+    It sets or multiplies values of the scenario, of which agents are told as little as before, or wraps the
+    environment, so that agents observe less than there is.
+
+    Attributes:
+        name: Name in ``--disturb NAME=STRENGTH``.
+        words: Text for tables in which ``{}`` stands for the strength.
+        strength: Meaning of the strength, with its unit; label of an axis.
+        levels: Strengths that are tried if the user chooses no condition, each stronger than the last.
+        keys: Dotted keys of the scenario that get the strength as their value.
+        relative: Whether the values of ``keys`` are multiplied by the strength instead.
+        wrapper: Entry of a function (env, strength) -> env; empty if there are ``keys``.
+        env_ids: Environments of the family that it applies to; empty: all.
+    """
+
+    name: str
+    words: str
+    strength: str
+    levels: tuple[float, ...]
+    keys: tuple[str, ...] = ()
+    relative: bool = False
+    wrapper: str = ""
+    env_ids: tuple[str, ...] = ()
+
+    def label(self, strength: float) -> str:
+        """Return the text for tables."""
+        return self.words.format(f"{strength:g}")
+
+    def values(self, scenario: Scenario) -> dict[str, float]:
+        """Return the values of the keys in a scenario.
+
+        Raises:
+            SysgymError: The scenario has no such key.
+        """
+        found = {}
+        for key in self.keys:
+            value: Any = scenario.resolved()
+            for part in key.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if value is None:
+                reason = f"it has no key {key}, which the disturbance changes"
+                raise SysgymError(f'{scenario.name}: "{self.name}" does not apply: {reason}')
+            found[key] = float(value)
+        return found
+
+    def undisturbed(self, scenario: Scenario) -> float:
+        """Return the strength that changes nothing in a scenario."""
+        if self.relative:
+            return 1.0
+        return next(iter(self.values(scenario).values()), 0.0)
+
+    def applied(self, scenario: Scenario, strength: float) -> Scenario:
+        """Return the disturbed scenario; the scenario itself if the disturbance wraps the environment.
+
+        Raises:
+            SysgymError: The scenario has no such key, or the strength is not possible.
+        """
+        values = self.values(scenario)
+        if not values:
+            return scenario
+        return scenario.with_overrides(
+            {key: strength * value if self.relative else strength for key, value in values.items()}
+        )
+
+    def wrapped(self, env: Any, strength: float) -> Any:
+        """Return the environment as agents see it."""
+        return load_entry(self.wrapper)(env, strength) if self.wrapper else env
+
+
+@dataclass(frozen=True)
 class Disturbances:
     """Disturbances of a family in ``sysgym study stress``.
 
@@ -161,6 +235,7 @@ class Disturbances:
         link_failure: Entry of a function (scenario, link, down_share, up_share) -> scenario, in which the
             link is down between two fractions of the episode; empty if there are no links.
         kernel_backend: Backend of the real kernel; empty if there is none.
+        own: Disturbances that only this family has.
     """
 
     noise: bool = False
@@ -168,6 +243,11 @@ class Disturbances:
     late_actions: bool = False
     link_failure: str = ""
     kernel_backend: str = ""
+    own: tuple[Disturbance, ...] = ()
+
+    def of(self, env_id: str) -> dict[str, Disturbance]:
+        """Return the family's own disturbances of an environment, by name."""
+        return {one.name: one for one in self.own if not one.env_ids or env_id in one.env_ids}
 
 
 class Work(NamedTuple):

@@ -6,6 +6,7 @@ the system.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import math
@@ -64,6 +65,30 @@ def draw_problem(scenario: PlacementScenario, split: str, episode_seed: int) -> 
         if has_choice(hierarchy.cardinalities, problem.axes):
             break
     return problem
+
+
+def stated_problem(problem: PlacementProblem, log_sd: float, episode_seed: int) -> PlacementProblem:
+    """Return a problem as agents are told it, with errors in the bandwidth and latency of every level.
+
+    Args:
+        problem: The true problem.
+        log_sd: Standard deviation of the log of each stated value over the true one.
+        episode_seed: Seed of the episode.
+    """
+    if log_sd == 0.0:
+        return problem
+    rng = _generator("stated", episode_seed, 0)
+    levels = problem.hierarchy.levels
+    factors = np.exp(log_sd * rng.standard_normal((len(levels), 2)))
+    stated = tuple(
+        dataclasses.replace(
+            level,
+            bandwidth_bytes_per_s=level.bandwidth_bytes_per_s * bandwidth,
+            latency_s=level.latency_s * latency,
+        )
+        for level, (bandwidth, latency) in zip(levels, factors.tolist(), strict=True)
+    )
+    return dataclasses.replace(problem, hierarchy=dataclasses.replace(problem.hierarchy, levels=stated))
 
 
 def has_choice(cardinalities: Sequence[int], axes: Sequence[int]) -> bool:

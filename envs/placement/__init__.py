@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sysgym.scenarios.family import Environment, Evaluation, Family, Metric
+from sysgym.scenarios.family import Disturbance, Disturbances, Environment, Evaluation, Family, Metric
 
 _REGRET = Metric("regret", "Regret", False)
 _WITHOUT_MEASURING = Evaluation(
@@ -33,6 +33,8 @@ _OF_JOBS = replace(
     leading=("mean_slowdown", "worst_slowdown", "speedup"),
 )
 
+_MEASURED = ("sysgym/JointPlacement-v0",)
+
 FAMILY = Family(
     name="placement",
     scenario="sysgym.scenarios.schema.placement:PlacementScenario",
@@ -54,4 +56,40 @@ FAMILY = Family(
     agents="sysgym.agents.placement:AGENTS",
     learning="sysgym.agents.learned.placement.learning:LEARNING",
     live="sysgym.envs.placement.live:live_view",
+    disturbances=Disturbances(
+        own=(
+            Disturbance(
+                "stated",
+                "system stated with errors of {}",
+                "errors of stated bandwidths and latencies (log standard deviation)",
+                (0.25, 0.5, 1.0),
+                keys=("system.stated_log_sd",),
+                env_ids=("sysgym/CollectivePlacement-v0", "sysgym/ReductionProgram-v0"),
+            ),
+            Disturbance(
+                "residual",
+                "costs off the model by {}",
+                "factor of its own in a candidate's time (log standard deviation)",
+                (0.2, 0.4),
+                keys=("joint.residual_log_sd",),
+                env_ids=_MEASURED,
+            ),
+            Disturbance(
+                "measurement",
+                "measurement noise of {}",
+                "noise of a measurement (log standard deviation)",
+                (0.2, 0.5),
+                keys=("joint.noise_log_sd",),
+                env_ids=_MEASURED,
+            ),
+            Disturbance(
+                "bandwidth",
+                "bandwidths down to {} of the stated",
+                "least true bandwidth of a level (share of the stated one)",
+                (0.25, 0.1),
+                keys=("joint.level_share_min",),
+                env_ids=_MEASURED,
+            ),
+        ),
+    ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix, allowed_axes, matrix_of_steps
-from sysgym.emulator.accelerators.problem_draws import draw_problem
+from sysgym.emulator.accelerators.problem_draws import draw_problem, stated_problem
 from sysgym.envs.observations import Observer
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.metrics import Outcome, log_ratio
@@ -145,7 +145,8 @@ class CollectivePlacement(PlacementEnv):
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
     `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.problem` the problem,
-    `env.unwrapped.task` all placements with their times.
+    `env.unwrapped.task` all placements with their times. Where the scenario's `system.stated_log_sd` is not 0, both
+    are as agents are told; `env.unwrapped.truth` has the true times, which decide, for oracles and pictures.
 
     ## Registered Configurations
 
@@ -195,9 +196,14 @@ class CollectivePlacement(PlacementEnv):
         return MOST_AXES
 
     def _begin(self, episode_seed: int) -> None:
-        self.problem = draw_problem(self.scenario, self.split, episode_seed)
-        table = self.scenario.draw(self.split, episode_seed).problem
-        self.task = placement_task(self.problem, table.algorithm, table.programs, table.program_steps)
+        true = draw_problem(self.scenario, self.split, episode_seed)
+        drawn = self.scenario.draw(self.split, episode_seed)
+        self.problem = stated_problem(true, drawn.system.stated_log_sd, episode_seed)
+        table = drawn.problem
+        self.task, self.truth = (
+            placement_task(problem, table.algorithm, table.programs, table.program_steps)
+            for problem in (self.problem, true)
+        )
         self.chosen: list[int] = []
 
     @property
@@ -219,10 +225,10 @@ class CollectivePlacement(PlacementEnv):
         if task.steps:
             self.chosen.append(action)
         if len(self.chosen) == len(task.steps):
-            self.outcome = task.outcome(self.matrix)
+            self.outcome = self.truth.outcome(self.matrix)
 
     def _invalid(self) -> Outcome:
-        return self.task.outcome(None)
+        return self.truth.outcome(None)
 
     def _state(self) -> PlacementState:
         return PlacementState(self.problem, self.task.steps, len(self.chosen), self.matrix, self._mask)
@@ -235,7 +241,7 @@ class CollectivePlacement(PlacementEnv):
 
     def _episode_metrics(self) -> dict[str, float]:
         assert self.outcome is not None
-        times_s = self.task.times_s
+        times_s = self.truth.times_s
         worst_s, best_s = float(times_s.max()), float(times_s.min())
         return self.outcome.metrics() | {
             "worst_time_s": worst_s,
@@ -244,7 +250,7 @@ class CollectivePlacement(PlacementEnv):
         }
 
     def _scene(self) -> PlacementScene:
-        return PlacementScene(self.scenario.name, self.task, tuple(self.chosen), self.matrix, self.outcome)
+        return PlacementScene(self.scenario.name, self.truth, tuple(self.chosen), self.matrix, self.outcome)
 
     def _text(self) -> str:
         return placement_text(self._scene())

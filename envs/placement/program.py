@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix
-from sysgym.emulator.accelerators.problem_draws import draw_program_task
+from sysgym.emulator.accelerators.problem_draws import draw_program_task, stated_problem
 from sysgym.emulator.accelerators.programs import Instruction, Program, parse_program
 from sysgym.envs.observations import Observer
 from sysgym.envs.placement.base import PlacementEnv
@@ -225,9 +225,12 @@ class ReductionProgram(PlacementEnv):
         return self.scenario.problem.program_steps
 
     def _begin(self, episode_seed: int) -> None:
-        self.problem, matrix = draw_program_task(self.scenario, self.split, episode_seed)
-        table = self.scenario.draw(self.split, episode_seed).problem
-        self.task = program_task(self.problem, matrix, table.algorithm)
+        true, matrix = draw_program_task(self.scenario, self.split, episode_seed)
+        drawn = self.scenario.draw(self.split, episode_seed)
+        self.problem = stated_problem(true, drawn.system.stated_log_sd, episode_seed)
+        self.task, self.truth = (
+            program_task(problem, matrix, drawn.problem.algorithm) for problem in (self.problem, true)
+        )
         self.edges: list[int] = []
 
     def _allowed(self) -> BoolArray:
@@ -243,17 +246,18 @@ class ReductionProgram(PlacementEnv):
         space = self.task.space
         self.edges.append(int(space.edge_of_action[self.node, action]))
         if self.node == space.goal:
-            self.outcome = Outcome(self._spent_s, self.task.all_reduce_time_s, self._best[1])
+            time_s = float(self.truth.edge_time_s[self.edges].sum())
+            self.outcome = Outcome(time_s, self.truth.all_reduce_time_s, self._best[1])
         elif len(self.edges) == self._max_steps or not space.valid_actions(self.node).any():
             self.outcome = self._invalid()
 
     def _invalid(self) -> Outcome:
-        default_s = self.task.all_reduce_time_s
+        default_s = self.truth.all_reduce_time_s
         return Outcome(default_s, default_s, self._best[1], valid=False)
 
     @property
     def _best(self) -> tuple[Program, float]:
-        return self.task.best(self._max_steps)
+        return self.truth.best(self._max_steps)
 
     @property
     def _spent_s(self) -> float:
@@ -279,7 +283,7 @@ class ReductionProgram(PlacementEnv):
         }
 
     def _scene(self) -> ProgramScene:
-        return ProgramScene(self.scenario.name, self.task, tuple(self.edges), self._max_steps, self.outcome)
+        return ProgramScene(self.scenario.name, self.truth, tuple(self.edges), self._max_steps, self.outcome)
 
     def _text(self) -> str:
         return program_text(self._scene())

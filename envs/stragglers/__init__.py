@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sysgym.scenarios.family import Curve, Disturbances, Environment, Evaluation, Family, Metric
+from sysgym.scenarios.family import Curve, Disturbance, Disturbances, Environment, Evaluation, Family, Metric
 
 _NORMALISED_TIME = "Time since the job's submission (% of the threshold)"
 _TIME_SAVED = Metric("completion_reduction", "Job completion time saved", True)
@@ -47,6 +47,40 @@ FAMILY = Family(
     agents="sysgym.agents.stragglers:AGENTS",
     learning="sysgym.agents.learned.stragglers.learning:LEARNING",
     live="sysgym.envs.stragglers.live:live_view",
-    disturbances=Disturbances(noise=True, noise_keys=("counters",)),
+    disturbances=Disturbances(
+        noise=True,
+        noise_keys=("counters",),
+        own=(
+            Disturbance(
+                "late",
+                "counters {} windows late",
+                "delay of counters (measuring windows)",
+                (1.0, 4.0),
+                wrapper="sysgym.envs.stragglers.disturbances:LateCounters",
+            ),
+            Disturbance(
+                "missing",
+                "{} of the counters missing",
+                "missing counters (share of all)",
+                (0.25, 0.5, 1.0),
+                wrapper="sysgym.envs.stragglers.disturbances:MissingCounters",
+            ),
+            Disturbance(
+                "faults",
+                "{} times the faults",
+                "rates of faults, interference and slow machines (times those of training)",
+                (2.0, 4.0),
+                keys=("jobs.interference_rate", "jobs.fault_rate", "jobs.cluster.slow_machine_fraction"),
+                relative=True,
+            ),
+            Disturbance(
+                "quantile",
+                "stragglers above quantile {}",
+                "quantile of a job's latencies from which on a task is a straggler",
+                (0.8, 0.95),
+                keys=("straggler.value",),
+            ),
+        ),
+    ),
     prepare="sysgym.emulator.cluster.source:read_trace",
 )

@@ -11,7 +11,7 @@ from pydantic import Field
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
-from sysgym.scenarios.schema.placement_tables import Jobs, Joint
+from sysgym.scenarios.schema.placement_tables import Jobs, Joint, LogSd
 from sysgym.scenarios.schema.problems import range_problems
 
 MOST_LEVELS = 4
@@ -41,6 +41,9 @@ DEVICES_PER_NODE = {
     "single": 1,
 }
 """Devices per instance of the outermost level, by preset; link parameters are in the emulator."""
+
+STATED = ("sysgym/CollectivePlacement-v0", "sysgym/ReductionProgram-v0")
+"""Environments in which agents can be told another system than the true one."""
 
 PresetName = Literal[
     "p2-a100",
@@ -128,8 +131,10 @@ class DrawnSystems(Table):
             )
 
 
-class System(Table):
+class System(GrownTable):
     """Accelerators: a preset, levels in the file, a random draw by the seed, or the file of another tool."""
+
+    LATER: ClassVar[Mapping[str, Any]] = {"stated_log_sd": 0.0}
 
     source: Literal["preset", "drawn", "levels", "astra-sim", "taccl"] = Field(
         default="preset", description="where the system comes from"
@@ -148,6 +153,11 @@ class System(Table):
     ] = ()
     file: str = Field(default="", description="path of an ASTRA-sim network YAML or a TACCL topology JSON")
     drawn: DrawnSystems = Field(default_factory=DrawnSystems, description="what drawn systems are like")
+    stated_log_sd: LogSd = Field(
+        default=0.0,
+        description="CollectivePlacement and ReductionProgram: log standard deviation of each level's"
+        " bandwidth and latency as agents are told them around the true ones, of median 1",
+    )
 
     @property
     def is_drawn(self) -> bool:
@@ -294,6 +304,10 @@ class PlacementScenario(GrownTable, Scenario):
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check the axes against the number of devices."""
+        if self.system.stated_log_sd and self.env_id not in STATED:
+            expected = f"0 in {self.env_id}: only {' and '.join(STATED)} can state another system"
+            advice = "joint.truth and its keys hide the true system of JointPlacement"
+            yield Problem("system.stated_log_sd", self.system.stated_log_sd, expected, advice)
         axes, devices = self.problem.axes, self.system.n_devices
         if not axes:
             return

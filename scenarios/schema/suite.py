@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag
@@ -100,6 +100,10 @@ HyperParameter = Annotated[
 ]
 
 
+def _repeated(values: Iterable[object]) -> list[str]:
+    return [str(value) for value, count in Counter(values).items() if count > 1]
+
+
 class TrainingSpec(Table):
     """Agent to train before the benchmark, on the train split of a scenario."""
 
@@ -177,8 +181,7 @@ class TaskSpec(Table):
             ("seeds", self.seed_values),
         )
         for key, values in named:
-            twice = [str(value) for value, count in Counter(values).items() if count > 1]
-            if twice:
+            if twice := _repeated(values):
                 yield Problem(key, list(values), f"each one once; more than once: {', '.join(twice)}")
         tuned = [item.name for item in self.contenders if isinstance(item, ContenderSpec) and item.grid]
         if tuned and self.constants is None:
@@ -232,15 +235,25 @@ class MatrixSpec(Table):
     )
     floor: ContenderName = Field(default="dctcp", description="contender whose score is 0")
     bound: ContenderName = Field(default="oracle", description="contender whose score is 1")
+    rules: Annotated[tuple[Contender, ...], FromList, Field(max_length=MOST_ENTRIES)] = Field(
+        default=(), description="other contenders that are tested on all scenarios, in rows below the agent's"
+    )
     score: str = Field(
         default="return", min_length=1, description="what is compared: return, or a key in episode_metrics"
     )
 
+    @property
+    def rule_names(self) -> tuple[str, ...]:
+        """Return the names of the rules, in order."""
+        return tuple(item if isinstance(item, str) else item.name for item in self.rules)
+
     def cross_checks(self) -> Iterator[Problem]:
         """Check that no name occurs twice."""
+        contenders = (self.floor, self.bound, *self.rule_names)
+        if self.floor != self.bound and (twice := _repeated(contenders)):
+            yield Problem("rules", list(self.rule_names), f"other names than {', '.join(twice)}, once each")
         for key, values in (("scenarios", self.scenarios), ("seeds", self.seeds)):
-            twice = [str(value) for value, count in Counter(values).items() if count > 1]
-            if twice:
+            if twice := _repeated(values):
                 yield Problem(key, list(values), f"each one once; more than once: {', '.join(twice)}")
         if self.floor == self.bound:
             yield Problem("bound", self.bound, "another contender than floor")
@@ -352,6 +365,7 @@ def with_matrix_entries(data: dict[str, Any], first_seed: Callable[[str, str], i
     trainings, tasks = data.setdefault("training", []), data.setdefault("tasks", [])
     if not isinstance(trainings, list) or not isinstance(tasks, list):
         return
+    rules = given["rules"] if isinstance(given["rules"], list | tuple) else []
     if len(given["scenarios"]) > MOST_MATRIX_SCENARIOS or len(seeds) > MOST_MATRIX_SEEDS:
         return
     for scenario in given["scenarios"]:
@@ -364,7 +378,7 @@ def with_matrix_entries(data: dict[str, Any], first_seed: Callable[[str, str], i
             {
                 "scenario": scenario,
                 "split": given["split"],
-                "contenders": [given["floor"], given["bound"]],
+                "contenders": [given["floor"], given["bound"], *rules],
                 "seeds": {"first": first or 0, "count": given["episodes"]},
             }
         )

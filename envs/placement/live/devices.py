@@ -26,7 +26,7 @@ class DevicesView(DecisionsView[CollectivePlacement]):
     """
 
     def _scene(self) -> Scene:
-        task, hierarchy = self._env.task, self._env.problem.hierarchy
+        task, hierarchy = self._env.truth, self._env.problem.hierarchy
         levels = [level.name for level in hierarchy.levels]
         panels = [
             LevelsPanel(
@@ -68,7 +68,7 @@ class DevicesView(DecisionsView[CollectivePlacement]):
         ]
 
     def _values(self) -> Values:
-        env, task = self._env, self._env.task
+        env, task = self._env, self._env.truth
         left = _Completions(task, env.matrix)
         matrix = left.best
         times_s = task.link_times_s(matrix)

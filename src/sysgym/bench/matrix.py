@@ -59,6 +59,7 @@ class Matrix:
         score: Quantity compared: ``return`` or a metric.
         split: Split of the test episodes.
         fits: Pairs (trained on, tested on) whose observation and action spaces fit.
+        rules: Other contenders that are tested on all scenarios.
     """
 
     agent: str
@@ -68,6 +69,7 @@ class Matrix:
     score: str
     split: str
     fits: frozenset[tuple[str, str]]
+    rules: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, spec: MatrixSpec, scenarios: Sequence[Scenario]) -> Matrix:
@@ -79,14 +81,18 @@ class Matrix:
             if fits(spec.agent, one, other, spec.action_scale)
         )
         names = tuple(scenario.name for scenario in scenarios)
-        return cls(spec.agent, names, spec.floor, spec.bound, spec.score, spec.split, pairs)
+        compared = (spec.floor, spec.bound, spec.score, spec.split)
+        return cls(spec.agent, names, *compared, pairs, spec.rule_names)
 
     def to_json(self) -> dict[str, Any]:
         """Return the matrix as JSON data of ``run.json``."""
-        return {**vars(self), "scenarios": list(self.scenarios), "fits": sorted(map(list, self.fits))}
+        lists = {"scenarios": list(self.scenarios), "rules": list(self.rules)}
+        return {**vars(self), **lists, "fits": sorted(map(list, self.fits))}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Matrix:
         """Return the matrix from data of :meth:`to_json`."""
         pairs = frozenset((one, other) for one, other in data["fits"])
-        return cls(**{**data, "scenarios": tuple(data["scenarios"]), "fits": pairs})
+        # Records written by older versions have no rules.
+        tuples = {"scenarios": tuple(data["scenarios"]), "rules": tuple(data.get("rules", ()))}
+        return cls(**{**data, **tuples, "fits": pairs})

@@ -1,17 +1,19 @@
-"""Study of stress: contenders under measurement noise, delayed decisions and a failed link.
+"""Study of stress: contenders under measurement noise, delayed decisions, and disturbances of their family.
 
 Every contender runs the same episodes under every condition, so that the effect of a condition is compared
 episode by episode. A classical law with the agent ``max`` reads no observation and makes no decisions: noise
 and delay do not affect it, and it serves as a comparison. Privileged agents read the state without noise.
+A family declares its own disturbances, such as missing counters or a system other than the one stated.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -23,10 +25,10 @@ from sysgym.bench.run.episodes import make_contender, play
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
 from sysgym.bench.tables import Table, interval_text
 from sysgym.envs.wrappers import DelayedAction, NoisyObservation
-from sysgym.errors import SysgymError
+from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios import Scenario, scenario_from_resolved
 from sysgym.scenarios.families import evaluation_of, get_family
-from sysgym.scenarios.family import load_entry
+from sysgym.scenarios.family import Disturbance, Metric, load_entry
 from sysgym.scenarios.units import unit_of
 from sysgym.studies.kept_rows import KeptRow, run_kept
 
@@ -35,6 +37,9 @@ ROWS = "stress.jsonl"
 
 FAILS_AT, WORKS_AT = 0.2, 0.6
 """Beginning and end of a link failure, as shares of the episode."""
+
+NOISES, DELAYS = (0.05, 0.2), (1, 4)
+"""Noise and delays that are tried if the user chooses no condition."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +51,20 @@ class Condition:
         delay: Number of decisions until an action takes effect.
         fail_link: Name of a link that is down between FAILS_AT and WORKS_AT of the episode; empty: none.
         kernel: Whether to run on the Linux kernel.
+        disturbance: Name of one of the family's own disturbances; empty: none.
+        strength: Its strength.
     """
 
     noise: float = 0.0
     delay: int = 0
     fail_link: str = ""
     kernel: bool = False
+    disturbance: str = ""
+    strength: float = 0.0
 
     @property
     def label(self) -> str:
-        """Name of the condition in tables."""
+        """Name of the condition; tables describe a family's own disturbance in words."""
         words = []
         if self.noise:
             words.append(f"noise {100.0 * self.noise:g} %")
@@ -65,6 +74,8 @@ class Condition:
             words.append(f"{self.fail_link} fails")
         if self.kernel:
             words.append("Linux kernel")
+        if self.disturbance:
+            words.append(f"{self.disturbance} {self.strength:g}")
         return ", ".join(words) or "undisturbed"
 
     def check(self, scenario: Scenario) -> None:
@@ -83,15 +94,56 @@ class Condition:
         ):
             if wanted and not possible:
                 raise SysgymError(f"{scenario.name}: {name} are not supported by the family {family}")
+        if self.own(scenario) is not None and not math.isfinite(self.strength):
+            raise SysgymError(f"--disturb {self.disturbance}: expected a finite strength")
         self.scenario(scenario)
 
+    def own(self, scenario: Scenario) -> Disturbance | None:
+        """Return the family's own disturbance.
+
+        Raises:
+            UnknownName: The scenario's environment has no such disturbance.
+        """
+        return own_disturbance(scenario, self.disturbance) if self.disturbance else None
+
     def scenario(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with the link failure added to its own."""
-        if not self.fail_link:
-            return scenario
-        with_failure = load_entry(get_family(scenario.family).disturbances.link_failure)
-        failing: Scenario = with_failure(scenario, self.fail_link, FAILS_AT, WORKS_AT)
-        return failing
+        """Return the disturbed scenario: with the link failure added to its own, or with other values."""
+        if self.fail_link:
+            with_failure = load_entry(get_family(scenario.family).disturbances.link_failure)
+            scenario = with_failure(scenario, self.fail_link, FAILS_AT, WORKS_AT)
+        own = self.own(scenario)
+        return scenario if own is None else own.applied(scenario, self.strength)
+
+    def wrapped(self, env: Any, scenario: Scenario) -> Any:
+        """Return the environment as agents see it under the condition."""
+        can, own = get_family(scenario.family).disturbances, self.own(scenario)
+        if own is not None:
+            env = own.wrapped(env, self.strength)
+        if self.delay:
+            env = DelayedAction(env, self.delay)
+        return NoisyObservation(env, self.noise, can.noise_keys) if self.noise else env
+
+
+def own_disturbance(scenario: Scenario, name: str) -> Disturbance:
+    """Return one of the own disturbances of a scenario's family.
+
+    Raises:
+        UnknownName: The scenario's environment has no such disturbance.
+    """
+    known = get_family(scenario.family).disturbances.of(scenario.env_id)
+    if name not in known:
+        raise UnknownName(f"disturbance of {scenario.env_id}", name, known)
+    return known[name]
+
+
+def default_conditions(scenario: Scenario) -> list[Condition]:
+    """Return the conditions that are tried if the user chooses none."""
+    can = get_family(scenario.family).disturbances
+    found = [Condition(noise=level) for level in NOISES if can.noise]
+    found += [Condition(delay=level) for level in DELAYS if can.late_actions]
+    for one in can.of(scenario.env_id).values():
+        found += [Condition(disturbance=one.name, strength=level) for level in one.levels]
+    return found
 
 
 @dataclass(frozen=True)
@@ -128,16 +180,13 @@ class StressJob:
 
     def run(self, report: Callable[[Any], None]) -> dict[str, Any]:
         """Run the episode and return its row."""
-        resolved = self.condition.scenario(scenario_from_resolved(self.scenario)).resolved()
-        can = get_family(resolved["family"]).disturbances
+        scenario = scenario_from_resolved(self.scenario)
+        disturbed = self.condition.scenario(scenario).resolved()
+        can = get_family(scenario.family).disturbances
         backend = can.kernel_backend if self.condition.kernel else None
-        made, agent = make_contender(resolved, self.split, self.contender, backend=backend)
-        env: Any = made
+        env, agent = make_contender(disturbed, self.split, self.contender, backend=backend)
         try:
-            if self.condition.delay:
-                env = DelayedAction(env, self.condition.delay)
-            if self.condition.noise:
-                env = NoisyObservation(env, self.condition.noise, can.noise_keys)
+            env = self.condition.wrapped(env, scenario)
             played = play(env, agent, self.seed)
         finally:
             env.close()
@@ -230,53 +279,138 @@ class _RowFields(KeptRow):
     metrics: dict[Name, float]
 
 
+RETURN = Metric("return", "Return", True)
+
+
+class Sweep(NamedTuple):
+    """Strengths of one kind of disturbance, beginning with none.
+
+    Attributes:
+        name: Name for messages.
+        axis: Meaning of the strengths, with their unit.
+        strengths: Strengths in ascending order; the one that changes nothing is among them.
+        places: Index of each strength's condition.
+    """
+
+    name: str
+    axis: str
+    strengths: tuple[float, ...]
+    places: tuple[int, ...]
+
+
+def sweeps(stress: Stress) -> Iterator[Sweep]:
+    """Yield the kinds of disturbance of a study that have strengths; combined conditions belong to none."""
+    kinds: dict[str, list[tuple[float, int]]] = {}
+    axes: dict[str, tuple[str, float]] = {}
+    for place, condition in enumerate(stress.conditions):
+        if condition == Condition(noise=condition.noise):
+            name, strength, axis = "noise", condition.noise, ("noise of observations (relative)", 0.0)
+        elif condition == Condition(delay=condition.delay):
+            name, strength, axis = "delay", float(condition.delay), ("delay of actions (decisions)", 0.0)
+        elif condition == Condition(disturbance=condition.disturbance, strength=condition.strength):
+            own = condition.own(stress.scenario)
+            assert own is not None
+            name, strength = own.name, condition.strength
+            axis = own.strength, own.undisturbed(stress.scenario)
+        else:
+            continue
+        if condition != Condition():
+            kinds.setdefault(name, []).append((strength, place))
+            axes[name] = axis
+    for name, found in kinds.items():
+        axis_label, none = axes[name]
+        clean = [(none, 0)] if none not in (strength for strength, _ in found) else []
+        strengths, places = zip(*sorted([*clean, *found]), strict=True)
+        yield Sweep(name, axis_label, strengths, places)
+
+
+class Values:
+    """Returns and metrics of a study, with intervals over seeds.
+
+    Args:
+        stress: Settings of the study.
+        rows: Rows from :func:`run_stress`.
+
+    Attributes:
+        metrics: Metrics of the environment that all rows have.
+        headline: Metric that is compared over strengths: the environment's headline, or the return.
+    """
+
+    def __init__(self, stress: Stress, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Collect the values."""
+        shape = (stress.n_seeds, len(stress.contenders), len(stress.conditions))
+        scenario = stress.scenario
+        evaluation = evaluation_of(scenario.family, scenario.env_id)
+        self.metrics = [
+            metric for metric in evaluation.metrics if all(metric.name in row["metrics"] for row in rows)
+        ]
+        self.headline = next((one for one in self.metrics if one == evaluation.headline), RETURN)
+        self._values = {
+            RETURN.name: np.array([row["return"] for row in rows]).reshape(shape),
+            **{
+                metric.name: np.array([row["metrics"][metric.name] for row in rows]).reshape(shape)
+                for metric in self.metrics
+            },
+        }
+        self._units = {name: unit_of(name, found.ravel().tolist()) for name, found in self._values.items()}
+
+    def heading(self, metric: Metric) -> str:
+        """Return a metric's label with its unit."""
+        symbol = self._units[metric.name].symbol
+        return f"{metric.label}, {symbol}" if symbol else metric.label
+
+    def of_episodes(self, metric: Metric, contender: int, condition: int) -> FloatArray:
+        """Return the values of a contender's episodes under a condition, in the unit of :meth:`heading`."""
+        found: FloatArray = self._values[metric.name][:, contender, condition]
+        return found / self._units[metric.name].size
+
+    def mean(self, metric: Metric, contender: int, condition: int) -> Interval:
+        """Return their mean with its interval."""
+        return estimate(self.of_episodes(metric, contender, condition)[None], statistic=mean)
+
+    def change(self, metric: Metric, contender: int, condition: int) -> Interval:
+        """Return the mean less that without a disturbance, paired by episode."""
+        own, clean = (self.of_episodes(metric, contender, place)[None] for place in (condition, 0))
+        return paired_difference(own, clean, statistic=mean)
+
+
 def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
-    """Return a table for each contender: a line for each condition, with intervals over seeds.
+    """Return the tables of a study, with intervals over seeds.
+
+    First a table for each kind of disturbance with a line for each contender and a column for each strength;
+    then a table for each contender with a line for each condition.
 
     Args:
         stress: Settings of the study.
         rows: Rows from :func:`run_stress`.
     """
-    shape = (stress.n_seeds, len(stress.contenders), len(stress.conditions))
-    returns = np.array([row["return"] for row in rows]).reshape(shape)
-    metrics = [
-        metric
-        for metric in evaluation_of(stress.scenario.family).metrics
-        if all(metric.name in row["metrics"] for row in rows)
-    ]
-    values = {
-        metric.name: np.array([row["metrics"][metric.name] for row in rows]).reshape(shape)
-        for metric in metrics
-    }
-    units = {name: unit_of(name, found.ravel().tolist()) for name, found in values.items()}
-    heads = [f">{metric.label}{_in(units[metric.name].symbol)}" for metric in metrics]
+    values = Values(stress, rows)
+    for sweep in sweeps(stress):
+        lines = []
+        for number, contender in enumerate(stress.contenders):
+            means = (values.mean(values.headline, number, place) for place in sweep.places)
+            lines.append((contender.name, *(interval_text(one, 3) for one in means)))
+        heads = (f">{strength:g}" if place else ">undisturbed" for strength, place in _columns(sweep))
+        title = f"{values.heading(values.headline)} by {sweep.axis}"
+        yield Table(title, ("contender", *heads), tuple(lines))
+    heads = [f">{values.heading(metric)}" for metric in values.metrics]
     for number, contender in enumerate(stress.contenders):
         lines = []
         for place, condition in enumerate(stress.conditions):
-            own, clean = returns[:, number, place], returns[:, number, 0]
-            change = paired_difference(own[None], clean[None], statistic=mean)
+            own = condition.own(stress.scenario)
             lines.append(
                 (
-                    condition.label,
-                    interval_text(_mean(own), 4),
-                    _change(change) if place else "",
-                    *(
-                        interval_text(
-                            _mean(values[metric.name][:, number, place] / units[metric.name].size), 3
-                        )
-                        for metric in metrics
-                    ),
+                    condition.label if own is None else own.label(condition.strength),
+                    interval_text(values.mean(RETURN, number, place), 4),
+                    _change(values.change(RETURN, number, place)) if place else "",
+                    *(interval_text(values.mean(metric, number, place), 3) for metric in values.metrics),
                 )
             )
         yield Table(contender.name, ("condition", ">return", ">change", *heads), tuple(lines))
 
 
-def _mean(values: FloatArray) -> Interval:
-    return estimate(values[None], statistic=mean)
-
-
-def _in(symbol: str) -> str:
-    return f", {symbol}" if symbol else ""
+def _columns(sweep: Sweep) -> Iterator[tuple[float, int]]:
+    return zip(sweep.strengths, sweep.places, strict=True)
 
 
 def _change(change: Interval) -> str:

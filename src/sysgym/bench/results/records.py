@@ -63,6 +63,7 @@ class MatrixFields(_Known):
     score: Name
     split: Name
     fits: list[Annotated[tuple[FileName, FileName], FromList]]
+    rules: list[PlayerName] = []
 
 
 class SuiteFields(_Known):

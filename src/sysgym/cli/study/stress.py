@@ -1,10 +1,10 @@
-"""``sysgym study stress``: contenders under noise, delayed decisions and a failed link."""
+"""``sysgym study stress``: contenders under noise, delayed decisions and disturbances of their family."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from sysgym.cli import completion
 from sysgym.cli.options import TrustOption
 from sysgym.cli.study.episodes import with_bar
 from sysgym.cli.terminal import console, print_table
+
+if TYPE_CHECKING:
+    from sysgym.scenarios import Scenario
 
 
 def stress(
@@ -49,6 +52,17 @@ def stress(
             help="Link that is down from 1/5 to 3/5 of the episode, for example leaf0<->spine1; repeatable.",
         ),
     ] = None,
+    disturb: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--disturb",
+            metavar="NAME=STRENGTH,...",
+            help=(
+                "Disturbance of the scenario's family with strengths, for example missing=0.25,0.5;"
+                " repeatable. NAME alone: its usual strengths."
+            ),
+        ),
+    ] = None,
     kernel: Annotated[
         bool,
         typer.Option(
@@ -72,23 +86,38 @@ def stress(
     ] = None,
     trust: TrustOption = False,
 ) -> None:
-    """Run contenders under noise, delayed decisions and a failed link. The same command resumes it."""
+    """Run contenders under noise, late decisions and disturbances of their family.
+
+    The same command resumes it. Without a condition it tries all kinds that the family has.
+    """
     from sysgym.bench.contenders import load_plugin, parse_contender
     from sysgym.cli.commands.bench import cpus
-    from sysgym.scenarios import get_family, load_scenario
+    from sysgym.scenarios import load_scenario
     from sysgym.scenarios.files import write_atomically
-    from sysgym.studies.stress import Condition, Stress, markdown, run_stress, tables
+    from sysgym.studies.stress import (
+        Condition,
+        Stress,
+        default_conditions,
+        markdown,
+        run_stress,
+        tables,
+    )
+    from sysgym.studies.stress_picture import draw
 
     plugins = [load_plugin(path) for path in plugin or []]
     loaded = load_scenario(scenario)
-    if not (noise or delay or fail_link or kernel):
-        noise, delay = [0.05, 0.2], [1, 4] if get_family(loaded.family).disturbances.late_actions else []
     conditions = [
         *(Condition(noise=level) for level in noise or ()),
         *(Condition(delay=decisions) for decisions in delay or ()),
         *(Condition(fail_link=link) for link in fail_link or ()),
         *([Condition(kernel=True)] if kernel else []),
-    ]
+        *(
+            Condition(disturbance=name, strength=strength)
+            for text in disturb or ()
+            for name, strengths in [_strengths(text, loaded)]
+            for strength in strengths
+        ),
+    ] or default_conditions(loaded)
     who = (
         parse_contender(text, plugins, loaded.family, loaded.env_id).with_shipped(loaded.name)
         for text in contender
@@ -106,4 +135,27 @@ def stress(
     write_atomically(folder / "stress.md", markdown(played, found).encode())
     for one in found:
         print_table(screen, one)
-    screen.print(f"\n{folder / 'stress.md'}\n{folder / 'stress.jsonl'}", markup=False, soft_wrap=True)
+    names = ["stress.md", "stress.jsonl"]
+    if (picture := draw(played, rows)) is not None:
+        write_atomically(folder / "stress.png", picture.png)
+        names.append("stress.png")
+    screen.print()
+    for name in names:
+        screen.print(folder / name, markup=False, soft_wrap=True)
+
+
+def _strengths(text: str, scenario: Scenario) -> tuple[str, list[float]]:
+    """Return the name and the strengths in an option ``--disturb``."""
+    from sysgym.errors import SysgymError
+    from sysgym.studies.stress import own_disturbance
+
+    name, equals, numbers = text.partition("=")
+    levels = own_disturbance(scenario, name).levels
+    if not equals:
+        return name, list(levels)
+    try:
+        return name, [float(number) for number in numbers.split(",")]
+    except ValueError as error:
+        raise SysgymError(
+            f"--disturb {text}: expected NAME=STRENGTH,... with numbers, for example {name}={levels[0]:g}"
+        ) from error

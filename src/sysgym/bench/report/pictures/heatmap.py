@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -23,6 +24,9 @@ PAGE = "Generalisation: trained on (rows), tested on (columns)"
 NO_FIT = "·"
 UNKNOWN = "?"
 CELL_IN = (0.98, 0.52)
+GAP = 0.3
+"""Distance between the rows of policies and those of rules, in cells."""
+
 COLOURS = "PuOr"
 """Matplotlib's colour map after ColorBrewer: orange below 0, white, violet up to 1; colour-blind safe."""
 
@@ -35,20 +39,32 @@ class Scores:
         matrix: The planned matrix.
         cells: (trained on, tested on) -> score with its interval; None if bound and floor are too close to
             define a scale. Pairs that do not fit or were not run are omitted.
+        rules: (rule, tested on) -> the same of the matrix's other contenders.
     """
 
     matrix: Matrix
     cells: dict[tuple[str, str], Interval | None]
+    rules: dict[tuple[str, str], Interval | None] = field(default_factory=dict)
 
-    def text(self, trained_on: str, played: str, *, interval: bool = False) -> str:
-        """Return the text of a cell."""
-        if (trained_on, played) not in self.cells:
-            return NO_FIT
-        score = self.cells[trained_on, played]
-        if score is None:
-            return UNKNOWN
-        text = number(score.value)
-        return f"{text} [{number(score.low)}, {number(score.high)}]" if interval else text
+    def rows(self) -> list[tuple[str, list[Interval | Literal["absent"] | None]]]:
+        """Return the rows of the table: those of the policies, then those of the rules."""
+        matrix = self.matrix
+        return [
+            (name, [cells.get((name, played), "absent") for played in matrix.scenarios])
+            for names, cells in ((matrix.scenarios, self.cells), (matrix.rules, self.rules))
+            for name in names
+        ]
+
+
+def text_of(score: Interval | Literal["absent"] | None, *, interval: bool = False) -> str:
+    """Return the text of a cell."""
+    if score == "absent":
+        return NO_FIT
+    if score is None:
+        return UNKNOWN
+    assert isinstance(score, Interval)
+    text = number(score.value)
+    return f"{text} [{number(score.low)}, {number(score.high)}]" if interval else text
 
 
 def number(value: float) -> str:
@@ -63,22 +79,35 @@ def scores_of(benchmark: BenchmarkResult) -> Scores | None:
     if matrix is None:
         return None
     results = {result.name: result for result in benchmark.results if result.split == matrix.split}
-    cells: dict[tuple[str, str], Interval | None] = {}
-    for trained_on in matrix.scenarios:
-        for played in matrix.scenarios:
-            samples = _samples(matrix, results.get(played), trained_on)
-            if samples is not None:
-                cells[trained_on, played] = statistics.normalised(*samples)
-    return Scores(matrix, cells) if cells else None
+    players = {trained_on: player_name(matrix.agent, trained_on) for trained_on in matrix.scenarios}
+
+    def of(player: str, played: str) -> Iterator[Interval | None]:
+        samples = _samples(matrix, results.get(played), player)
+        if samples is not None:
+            yield statistics.normalised(*samples)
+
+    cells = {
+        (trained_on, played): score
+        for trained_on, player in players.items()
+        for played in matrix.scenarios
+        for score in of(player, played)
+    }
+    rules = {
+        (rule, played): score
+        for rule in matrix.rules
+        for played in matrix.scenarios
+        for score in of(rule, played)
+    }
+    return Scores(matrix, cells, rules) if cells else None
 
 
 def _samples(
-    matrix: Matrix, result: ScenarioResult | None, trained_on: str
+    matrix: Matrix, result: ScenarioResult | None, player: str
 ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Return the values of the policies, the floor and the bound on their common seeds."""
+    """Return the values of a contender, the floor and the bound on their common seeds."""
     if result is None:
         return None
-    names = (player_name(matrix.agent, trained_on), matrix.floor, matrix.bound)
+    names = (player, matrix.floor, matrix.bound)
     found = [sample for name in names if (sample := result.sample(name, matrix.score)) is not None]
     if len(found) < len(names):
         return None
@@ -90,44 +119,49 @@ def _samples(
 
 
 def draw(scores: Scores) -> Picture:
-    """Draw the heat map: a row for each scenario of training, a column for each scenario of test."""
+    """Draw the heat map: a row for each scenario of training and each rule, a column for each of test."""
     names, n = scores.matrix.scenarios, len(scores.matrix.scenarios)
-    values = np.full((n, n), np.nan)
-    for (trained_on, played), score in scores.cells.items():
-        if score is not None:
-            values[names.index(trained_on), names.index(played)] = score.value
-
-    shown = [in_picture(name) for name in names]
+    rows = scores.rows()
+    # A gap sets the rules apart.
+    heights = [place + (GAP if place >= n else 0.0) for place in range(len(rows))]
+    shown, of_rows = ([in_picture(name) for name in some] for some in (names, [name for name, _ in rows]))
 
     def paint(figure: Figure, ink: str) -> None:
         axes = figure.add_subplot()
         colours, scale = mpl.colormaps[COLOURS], Normalize(-1.0, 1.0, clip=True)
-        mesh = axes.pcolormesh(
-            np.ma.masked_invalid(values), cmap=colours, norm=scale, edgecolors="white", linewidth=1.5
-        )
-        for row, trained_on in enumerate(names):
-            for column, played in enumerate(names):
-                text = scores.text(trained_on, played)
-                inside = ink
-                if np.isfinite(values[row, column]):
-                    inside = _readable(colours(scale(values[row, column])))
+        for place, ((_, cells), top) in enumerate(zip(rows, heights, strict=True)):
+            values = [[score.value if isinstance(score, Interval) else np.nan for score in cells]]
+            mesh = axes.pcolormesh(
+                np.arange(n + 1.0),
+                [top, top + 1.0],
+                np.ma.masked_invalid(values),
+                cmap=colours,
+                norm=scale,
+                edgecolors="white",
+                linewidth=1.5,
+                rasterized=False,
+            )
+            for column, score in enumerate(cells):
+                known = isinstance(score, Interval)
+                inside = _readable(colours(scale(values[0][column]))) if known else ink
                 axes.text(
                     column + 0.5,
-                    row + 0.5,
-                    text,
+                    top + 0.5,
+                    text_of(score),
                     ha="center",
                     va="center",
                     color=inside,
                     fontsize=11,
-                    fontweight="bold" if row == column else "normal",
+                    fontweight="bold" if place == column else "normal",
                 )
-            axes.add_patch(
-                Rectangle((row + 0.03, row + 0.03), 0.94, 0.94, fill=False, color=ink, linewidth=1.6)
-            )
+            if place < n:
+                axes.add_patch(
+                    Rectangle((place + 0.03, top + 0.03), 0.94, 0.94, fill=False, color=ink, linewidth=1.6)
+                )
         axes.set_xticks(np.arange(n) + 0.5, shown, rotation=35, ha="right", rotation_mode="anchor")
-        axes.set_yticks(np.arange(n) + 0.5, shown)
+        axes.set_yticks(np.array(heights) + 0.5, of_rows)
         axes.set_xlabel("tested on (held-out episodes)")
-        axes.set_ylabel("trained on")
+        axes.set_ylabel("trained on; below: rules" if scores.matrix.rules else "trained on")
         axes.invert_yaxis()
         axes.set_aspect(CELL_IN[1] / CELL_IN[0])
         axes.tick_params(length=0)
@@ -141,9 +175,11 @@ def draw(scores: Scores) -> Picture:
         if bar.solids is not None:
             bar.solids.set(rasterized=False, edgecolor="face")  # a self-contained page has no bitmaps
 
-    label = max(map(len, shown)) * 0.085
-    size = (label + CELL_IN[0] * n + 1.9, 0.75 * label + CELL_IN[1] * n + 0.9)
+    label = max(map(len, [*shown, *of_rows])) * 0.085
+    size = (label + CELL_IN[0] * n + 1.9, 0.75 * label + CELL_IN[1] * (heights[-1] + 1) + 0.9)
     words = f"Heat map: {scores.matrix.agent} trained on one of {', '.join(names)} and tested on each of them"
+    if scores.matrix.rules:
+        words += f"; below, {', '.join(scores.matrix.rules)}"
     return make_picture("generalisation", words, paint, size)
 
 
@@ -163,7 +199,9 @@ def what(scores: Scores) -> str:
     )
     if len(scores.cells) < len(matrix.scenarios) ** 2:
         text += f" {NO_FIT}: the policy does not fit, because the observation has another form."
-    if None in scores.cells.values():
+    if scores.matrix.rules:
+        text += f" Below: {', '.join(scores.matrix.rules)}, which are the same everywhere."
+    if None in {*scores.cells.values(), *scores.rules.values()}:
         text += f" {UNKNOWN}: {matrix.floor} and {matrix.bound} are too close to define a scale."
     return text
 
@@ -180,9 +218,6 @@ def caption(scores: Scores) -> str:
 def page(scores: Scores) -> Page:
     """Return the matrix as a table, with intervals."""
     names = scores.matrix.scenarios
-    rows = tuple(
-        (trained_on, *(scores.text(trained_on, played, interval=True) for played in names))
-        for trained_on in names
-    )
+    rows = tuple((name, *(text_of(score, interval=True) for score in cells)) for name, cells in scores.rows())
     text = f"{what(scores)} In brackets: 95 % intervals over trainings and episodes."
     return Page(PAGE, text, ("trained on", *names), rows)
