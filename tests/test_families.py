@@ -195,6 +195,11 @@ def test_what_a_family_declares_is_there(name: str) -> None:
     for entry in (family.describe, family.draw, family.estimate, family.compile, family.prepare):
         assert not entry or callable(load_entry(entry))
     assert not family.disturbances.link_failure or callable(load_entry(family.disturbances.link_failure))
+    for one in family.disturbances.own:
+        assert bool(one.keys) != bool(one.wrapper), one.name
+        assert not one.wrapper or callable(load_entry(one.wrapper))
+        assert one.words.count("{}") == 1
+        assert set(one.env_ids) <= {environment.env_id for environment in family.environments}
     assert {info.env_id for info in list_scenarios(name)} <= {one.env_id for one in family.environments}
 
 

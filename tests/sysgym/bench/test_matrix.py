@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -127,13 +127,13 @@ def test_without_a_span_there_is_no_score() -> None:
     assert normalised(ours, floor, floor) is None
 
 
-def _by_hand(make_row: MakeRow, out: Path) -> Path:
+def _by_hand(make_row: MakeRow, out: Path, rules: Mapping[str, float] | None = None) -> Path:
     """Write returns: dctcp 10 and oracle 20 everywhere, policies in between or below."""
     names = ("tiny", "slow", "wide")
     returns = {("tiny", "tiny"): 18.0, ("tiny", "slow"): 5.0, ("slow", "slow"): 20.0, ("wide", "wide"): 14.0}
     with ResultsFile(out) as results:
         for index, played in enumerate(names):
-            scored = {"dctcp": 10.0, "oracle": 20.0}
+            scored = {"dctcp": 10.0, "oracle": 20.0, **(rules or {})}
             scored |= {
                 player_name("ppo", one): value for (one, other), value in returns.items() if other == played
             }
@@ -153,7 +153,7 @@ def _by_hand(make_row: MakeRow, out: Path) -> Path:
                     )
                     results.append(_with_return(row, value + 0.01 * (seed - 200)))
     pairs = frozenset(returns)
-    matrix = Matrix("ppo", names, "dctcp", "oracle", "return", "test", pairs)
+    matrix = Matrix("ppo", names, "dctcp", "oracle", "return", "test", pairs, tuple(rules or ()))
     (out / RUN).write_text(json.dumps({"suite": {"title": "Across", "matrix": matrix.to_json()}}))
     return out
 
@@ -179,6 +179,27 @@ def test_the_report_has_the_matrix_in_both_forms(make_row: MakeRow, tmp_path: Pa
     assert "0 = dctcp" in page
     assert "1 = oracle" in page
     assert "data:image" not in page
+
+
+def test_rules_are_contenders_of_every_task(suite: Path) -> None:
+    rules = 'episodes = 2\nrules = ["aimd", { name = "fair", agent = "fixed_fair" }]'
+    suite.write_text(MATRIX.replace("episodes = 2", rules))
+    assert {task.contender_names for task in load_suite(suite).tasks} == {("dctcp", "oracle", "aimd", "fair")}
+    suite.write_text(MATRIX.replace("episodes = 2", 'episodes = 2\nrules = ["dctcp"]'))
+    with pytest.raises(ScenarioError, match=r"matrix\.rules.*dctcp"):
+        load_suite(suite)
+
+
+def test_rules_have_rows_below_those_of_the_policies(make_row: MakeRow, tmp_path: Path) -> None:
+    out = _by_hand(make_row, tmp_path / "out", rules={"aimd": 15.0})
+    scores = scores_of(read_benchmark(out))
+    assert scores is not None
+    assert {pair: score.value for pair, score in scores.rules.items() if score is not None} == pytest.approx(
+        dict.fromkeys([("aimd", "tiny"), ("aimd", "slow"), ("aimd", "wide")], 0.5)
+    )
+    assert [name for name, _ in scores.rows()] == ["tiny", "slow", "wide", "aimd"]
+    twin = write(out).markdown.read_text()
+    assert "| aimd | 0.50 [0.50, 0.50] | 0.50 [0.50, 0.50] | 0.50 [0.50, 0.50] |" in twin
 
 
 @pytest.mark.slow

@@ -213,8 +213,6 @@ def test_what_cannot_be_compared_is_refused(settings: Settings) -> None:
         replace(settings, n_seeds=1)
     with pytest.raises(SysgymError, match="threads: got 1, expected at least 2"):
         replace(settings, all_threads=1)
-    with pytest.raises(SysgymError, match="has its own trainer"):
-        replace(settings, agent="neural")
     with pytest.raises(UnknownName, match="aimd"):
         replace(settings, agent="aimd")
 
@@ -228,3 +226,53 @@ def test_a_result_of_something_else_is_none(settings: Settings, tmp_path: Path) 
     (tmp_path / run.name / determinism_run.RESULT).write_text("{")
     assert determinism_run.finished(run, tmp_path) is None
     assert asdict(run)["arm"] == determinism.ARMS[0].name
+
+
+def test_policies_of_an_own_trainer_are_compared_by_their_files(
+    settings: Settings, call: Call, tmp_path: Path
+) -> None:
+    from sysgym.cli.commands.bench import cpus
+
+    folder = tmp_path / "out"
+    scenario = load_scenario("google-2011")
+    settings = Settings(scenario, "transfer", n_seeds=2, total_steps=64, all_threads=max(cpus(), 2))
+    for run in settings.runs():
+        place = folder / run.name
+        (place / determinism_run.TRAINING).mkdir(parents=True)
+        (place / determinism_run.TRAINING / "final.json").write_text(f"trees of seed {run.seed}")
+        result = {
+            "checkpoint": "final.json",
+            "returns": [float(run.seed), 1.0],
+            "wall_s": float(run.n_threads),
+            "cpu_s": 1.0,
+            "about": {},
+        }
+        (place / determinism_run.RESULT).write_text(json.dumps({"run": run.to_json(), "result": result}))
+    arguments = ("--agent", "transfer", "--steps", "64", "--seeds", "2", "--out", folder)
+    code, out, _ = call("study", "determinism", "google-2011", *arguments)
+    assert code == 0
+    assert "The control holds: 2 trainings" in out
+    assert "compared by the bytes of their files" in out
+    found = json.loads((folder / "determinism.json").read_bytes())
+    assert {name: arm["identical"] for name, arm in found["arms"].items()} == {
+        "both": False,
+        "algorithmic": False,
+        "tooling": True,
+        "none": True,
+    }
+    assert found["arms"]["both"]["churn"] is None
+    (folder / "none-1" / determinism_run.TRAINING / "final.json").write_text("other trees")
+    code, out, _ = call("study", "determinism", "google-2011", *arguments)
+    assert code == 1
+    assert "The control does NOT hold" in out
+
+
+@pytest.mark.slow
+def test_boosted_trees_repeat_themselves_to_the_last_byte(tmp_path: Path) -> None:
+    pytest.importorskip("lightgbm", reason="the extra stragglers is not installed")
+    scenario = load_scenario("google-2011", overrides={"jobs.tasks_min": 20, "jobs.tasks_max": 40})
+    settings = Settings(scenario, "transfer", n_seeds=2, total_steps=300, n_episodes=2)
+    results = train_all(settings, tmp_path, arms=[CONTROL])[CONTROL.name]
+    policies = [describe(result, None) for _, result in results]
+    assert compare(CONTROL.name, policies).identical
+    assert len(policies[0].weights) > 1000

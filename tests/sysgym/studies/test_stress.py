@@ -12,9 +12,18 @@ import pytest
 
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.run.episodes import EpisodeJob
-from sysgym.errors import SysgymError
+from sysgym.errors import ScenarioError, SysgymError, UnknownName
 from sysgym.scenarios import load_scenario
-from sysgym.studies.stress import ROWS, Condition, Stress, StressJob, run_stress, tables
+from sysgym.studies.stress import (
+    ROWS,
+    Condition,
+    Stress,
+    StressJob,
+    default_conditions,
+    run_stress,
+    sweeps,
+    tables,
+)
 from tests.agents.learned.trust.policies import write_policy
 
 Call = Callable[..., tuple[int, str, str]]
@@ -95,7 +104,10 @@ def test_changes_are_paired_by_episode(tiny: Path) -> None:
         for seed in range(3)
         for number in range(2)
     ]
-    (page,) = tables(stress, rows)
+    strengths, page = tables(stress, rows)
+    assert strengths.title.endswith("by noise of observations (relative)")
+    assert strengths.columns == ("contender", ">undisturbed", ">0.1")
+    assert [row[0] for row in strengths.rows] == ["aimd"]
     assert page.title == "aimd"
     assert page.columns[:3] == ("condition", ">return", ">change")
     (clean, noisy) = page.rows
@@ -133,7 +145,130 @@ def test_the_command(tiny: Path, policy: Contender, call: Call, tmp_path: Path) 
     )
     assert (code, err) == (0, "")
     lines = [line.split("  ")[0] for line in out.splitlines()]
-    assert lines[1:6] == ["mine", "condition", "undisturbed", "noise 20 %", "west<->east fails"]
+    first = lines.index("condition") - 1
+    assert lines[first : first + 5] == [
+        "mine",
+        "condition",
+        "undisturbed",
+        "noise 20 %",
+        "west<->east fails",
+    ]
+    assert (tmp_path / "out" / "stress.png").read_bytes().startswith(b"\x89PNG")
     rows = [json.loads(line) for line in (tmp_path / "out" / ROWS).read_text().splitlines()]
     assert [row["condition"]["noise"] for row in rows] == [0.0, 0.2, 0.0]
     assert "| noise 20 % |" in (tmp_path / "out" / "stress.md").read_text()
+
+
+JOBS, PLACEMENT, MEASURED = "google-2011", "placement-unseen", "joint-unseen"
+SMALL_JOBS = {"jobs.tasks_min": 20, "jobs.tasks_max": 30, "control.max_checkpoints": 12}
+
+
+def played(name: str, who: str, condition: Condition) -> dict[str, float]:
+    """Return the metrics of a test episode of a scenario under a condition."""
+    scenario = load_scenario(name, overrides=SMALL_JOBS if name == JOBS else {})
+    condition.check(scenario)
+    contender = parse_contender(who, (), scenario.family, scenario.env_id)
+    of_episode = StressJob(scenario.resolved(), scenario.sha256(), "test", contender, condition, 20_000)
+    row = of_episode.run(lambda news: None)
+    return {"return": row["return"], **row["metrics"]}
+
+
+def own(name: str, strength: float) -> Condition:
+    return Condition(disturbance=name, strength=strength)
+
+
+def test_what_agents_do_not_hear_of_costs_those_that_need_it() -> None:
+    clean = played(JOBS, "knn", Condition())
+    assert played(JOBS, "knn", own("missing", 0.0)) == clean == played(JOBS, "knn", own("late", 0.0))
+    blind = played(JOBS, "knn", own("missing", 1.0))
+    assert blind["return"] != clean["return"]
+    assert blind["threshold_s"] == clean["threshold_s"], "the job is the same"
+    assert played(JOBS, "knn", own("missing", 1.0)) == blind
+    clock = [played(JOBS, "clock", one) for one in (Condition(), own("missing", 1.0), own("late", 3.0))]
+    assert clock[0] == clock[1] == clock[2], "a clock needs no counters"
+
+
+def test_the_share_of_stragglers_shifts() -> None:
+    many, few = (played(JOBS, "none", own("quantile", value))["stragglers"] for value in (0.5, 0.95))
+    assert many > 5 * few > 0
+
+
+def test_a_factor_multiplies_what_the_scenario_has() -> None:
+    scenario = load_scenario(JOBS)
+    (before, after) = (one.resolved()["jobs"] for one in (scenario, own("faults", 3.0).scenario(scenario)))
+    assert after["fault_rate"] == pytest.approx(3.0 * before["fault_rate"])
+    assert after["cluster"]["slow_machine_fraction"] == pytest.approx(
+        3.0 * before["cluster"]["slow_machine_fraction"]
+    )
+
+
+def test_an_exact_search_of_a_system_that_is_not_true_is_not_exact() -> None:
+    seeds = range(20_000, 20_020)
+    scenario = load_scenario(PLACEMENT)
+    stress = Stress(
+        scenario,
+        "test",
+        len(seeds),
+        [parse_contender("exhaustive", (), scenario.family, scenario.env_id)],
+        [Condition(), own("stated", 2.0)],
+    )
+    regrets = np.array([job.run(lambda news: None)["metrics"]["regret"] for job in stress.jobs()])
+    true, stated = regrets.reshape(-1, 2).T
+    assert np.all(true == 0.0)
+    assert stated.mean() > 0.0
+
+
+def test_costs_off_the_model_cost_a_rule_that_believes_it() -> None:
+    regret = [played(MEASURED, "greedy", own("residual", value))["regret"] for value in (0.0, 1.0)]
+    assert regret[1] > regret[0]
+
+
+def test_sweeps_begin_with_what_changes_nothing() -> None:
+    stress = Stress(
+        load_scenario(JOBS),
+        "test",
+        1,
+        [],
+        [Condition(), own("quantile", 0.95), own("quantile", 0.8), own("faults", 4.0), Condition(noise=0.1)],
+    )
+    found = {sweep.name: (sweep.strengths, sweep.places) for sweep in sweeps(stress)}
+    assert found == {
+        "quantile": ((0.8, 0.9, 0.95), (2, 0, 1)),
+        "faults": ((1.0, 4.0), (0, 3)),
+        "noise": ((0.0, 0.1), (0, 4)),
+    }
+
+
+@pytest.mark.parametrize("name", [JOBS, PLACEMENT, MEASURED, "google-2011-mitigation", "program-unseen"])
+def test_usual_conditions_are_possible(name: str) -> None:
+    scenario = load_scenario(name)
+    conditions = default_conditions(scenario)
+    assert conditions
+    Stress(scenario, "test", 1, [], conditions)
+
+
+def test_strengths_that_are_not_possible_are_refused() -> None:
+    jobs, placement = load_scenario(JOBS), load_scenario(PLACEMENT)
+    with pytest.raises(UnknownName, match=r"stated.*sysgym/StragglerPrediction"):
+        own("stated", 1.0).check(jobs)
+    with pytest.raises(ScenarioError, match="stated_log_sd"):
+        own("stated", -1.0).check(placement)
+    with pytest.raises(SysgymError, match="finite"):
+        own("late", float("nan")).check(jobs)
+    with pytest.raises(ScenarioError, match=r"joint\.truth"):
+        load_scenario(MEASURED, overrides={"system.stated_log_sd": 0.5})
+
+
+def test_an_option_names_strengths(call: Call, tmp_path: Path) -> None:
+    arguments = ("study", "stress", PLACEMENT, "-c", "default", "-c", "greedy", "--seeds", "2", "-j", "1")
+    code, out, err = call(*arguments, "--disturb", "stated=0.5,1", "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert "system stated with errors of 0.5" in out
+    conditions = [
+        (row["condition"]["disturbance"], row["condition"]["strength"])
+        for row in map(json.loads, (tmp_path / "out" / ROWS).read_text().splitlines())
+    ]
+    assert conditions == [("", 0.0), ("stated", 0.5), ("stated", 1.0)] * 4
+    code, _, err = call(*arguments, "--disturb", "stated=much", "--out", tmp_path / "out")
+    assert code == 2
+    assert "--disturb stated=much: expected NAME=STRENGTH" in err

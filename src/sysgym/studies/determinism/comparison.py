@@ -45,6 +45,9 @@ class ArmResult:
         weights_l2: L2 distance of their weights, mean over pairs.
         weights_relative: L2 distance divided by the mean norm of the two, mean over pairs.
         identical: Whether all policies are equal bit by bit.
+
+    The distances of actions and weights are None for agents with a trainer of their own, whose policies are
+    not one network.
     """
 
     name: str
@@ -52,10 +55,10 @@ class ArmResult:
     return_mean: Interval
     return_std: Interval
     episode_std_max: float
-    churn: Interval
-    difference: Interval
-    weights_l2: Interval
-    weights_relative: Interval
+    churn: Interval | None
+    difference: Interval | None
+    weights_l2: Interval | None
+    weights_relative: Interval | None
     identical: bool
 
 
@@ -86,7 +89,7 @@ class Determinism:
 
     Attributes:
         about: Training, software and machine.
-        n_observations: Number of frozen observations.
+        n_observations: Number of frozen observations; 0 if policies are compared by their files.
         arms: Results by arm, in the order of ARMS.
         tools: Costs by setting of tools, the deterministic ones first.
         operations_overhead: Processor time of deterministic operations relative to any operations, minus 1,
@@ -123,8 +126,8 @@ def analyse(settings: Settings, results: Results, folder: Path | None = None) ->
         folder: Folder for the frozen observations; None: they are not written.
     """
     first_run, first = results[CONTROL.name][0]
-    seen = freeze(first_run, first)
-    if folder is not None:
+    seen = None if settings.own_trainer else freeze(first_run, first)
+    if folder is not None and seen is not None:
         file = BytesIO()
         np.savez_compressed(file, inputs=seen.inputs, episode=seen.episode)
         write_atomically(folder / OBSERVATIONS, file.getvalue())
@@ -152,7 +155,7 @@ def analyse(settings: Settings, results: Results, folder: Path | None = None) ->
             "machine": machine(),
             "process": dict(first.about),
         },
-        n_observations=len(seen.inputs),
+        n_observations=0 if seen is None else len(seen.inputs),
         arms={name: compare(name, of_arm) for name, of_arm in policies.items()},
         tools=_tools(results, settings.all_threads),
         operations_overhead=_ratio(
@@ -172,13 +175,13 @@ class Described(NamedTuple):
 
     Attributes:
         answers: Actions for the frozen observations: choices, shape (n,), or shares of the range, shape
-            (n, n_outputs).
-        weights: All weights and biases, shape (n_parameters,).
+            (n, n_outputs); None if the policy is not one network.
+        weights: All weights and biases, shape (n_parameters,); otherwise the bytes of the checkpoint.
         returns: Returns of the episodes.
     """
 
-    answers: NDArray[Any]
-    weights: FloatArray
+    answers: NDArray[Any] | None
+    weights: NDArray[Any]
     returns: FloatArray
 
 
@@ -198,8 +201,16 @@ def freeze(run: Run, result: RunResult) -> Seen:
     return seen.thinned(N_OBSERVATIONS)
 
 
-def describe(result: RunResult, seen: Seen) -> Described:
-    """Return the compared properties of a run's policy."""
+def describe(result: RunResult, seen: Seen | None) -> Described:
+    """Return the compared properties of a run's policy.
+
+    Args:
+        result: Result of the run.
+        seen: Frozen observations; None if the policy is not one network.
+    """
+    if seen is None:
+        content = np.frombuffer(result.checkpoint.read_bytes(), np.uint8)
+        return Described(None, content, np.array(result.returns))
     checkpoint = read_checkpoint(result.checkpoint)
     return Described(
         answers(policy_of(checkpoint), seen.inputs, seen.masks),
@@ -212,7 +223,7 @@ def _identical(policies: Sequence[Described]) -> bool:
     first = policies[0]
     return all(
         np.array_equal(first.weights, other.weights)
-        and np.array_equal(first.answers, other.answers)
+        and (first.answers is None or other.answers is None or np.array_equal(first.answers, other.answers))
         and np.array_equal(first.returns, other.returns)
         for other in policies[1:]
     )
@@ -220,32 +231,38 @@ def _identical(policies: Sequence[Described]) -> bool:
 
 def compare(name: str, policies: Sequence[Described]) -> ArmResult:
     """Return the distances between policies, with intervals over runs."""
-    n = len(policies)
     returns = np.array([policy.returns for policy in policies])
     of_run = returns.mean(axis=1)
-    discrete = policies[0].answers.ndim == 1
-    churn, difference, distance, relative = (np.zeros((n, n)) for _ in range(4))
-    for i, one in enumerate(policies):
-        for j, other in enumerate(policies):
-            apart = differences(one.answers, other.answers)
-            churn[i, j] = (apart > (0.0 if discrete else TOLERANCE)).mean()
-            difference[i, j] = apart.mean() if discrete else np.abs(one.answers - other.answers).mean()
-            distance[i, j] = np.linalg.norm(one.weights - other.weights)
-            relative[i, j] = (
-                2.0 * distance[i, j] / (np.linalg.norm(one.weights) + np.linalg.norm(other.weights))
-            )
     return ArmResult(
         name,
-        n,
+        len(policies),
         return_mean=estimate(of_run[:, None], statistic=mean),
         return_std=estimate(of_run[:, None], statistic=_deviation),
         episode_std_max=float(returns.std(axis=0, ddof=1).max()),
-        churn=pair_estimate(churn),
-        difference=pair_estimate(difference),
-        weights_l2=pair_estimate(distance),
-        weights_relative=pair_estimate(relative),
+        **_distances(policies),
         identical=_identical(policies),
     )
+
+
+def _distances(policies: Sequence[Described]) -> dict[str, Interval | None]:
+    """Return the distances of :class:`ArmResult` between actions and weights."""
+    n = len(policies)
+    found = {name: np.zeros((n, n)) for name in ("churn", "difference", "weights_l2", "weights_relative")}
+    for i, one in enumerate(policies):
+        for j, other in enumerate(policies):
+            if one.answers is None or other.answers is None:
+                return dict.fromkeys(found)
+            discrete = one.answers.ndim == 1
+            apart = differences(one.answers, other.answers)
+            found["churn"][i, j] = (apart > (0.0 if discrete else TOLERANCE)).mean()
+            found["difference"][i, j] = (
+                apart.mean() if discrete else np.abs(one.answers - other.answers).mean()
+            )
+            distance = np.linalg.norm(one.weights - other.weights)
+            norms = np.linalg.norm(one.weights) + np.linalg.norm(other.weights)
+            found["weights_l2"][i, j] = distance
+            found["weights_relative"][i, j] = 2.0 * distance / norms
+    return {name: pair_estimate(of_pairs) for name, of_pairs in found.items()}
 
 
 def _deviation(values: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sysgym.bench.statistics import Interval
 from sysgym.bench.tables import Table, interval_text, percent
@@ -26,6 +26,11 @@ def _fine_percent(interval: Interval) -> str:
     return interval_text(Interval(*(100.0 * value for value in interval)), 2) + " %"
 
 
+def _or_dash(interval: Interval | None, text: Callable[[Interval], str]) -> str:
+    """Return an interval as text; a dash if it does not apply."""
+    return "–" if interval is None else text(interval)
+
+
 def tables(found: Determinism) -> Iterator[Table]:
     """Return the tables."""
     arms = found.arms.values()
@@ -44,16 +49,17 @@ def tables(found: Determinism) -> Iterator[Table]:
             for arm in arms
         ),
     )
+    on = f"by pairs, on {found.n_observations} frozen observations"
     yield Table(
-        f"Policies, by pairs, on {found.n_observations} frozen observations",
+        f"Policies, {on if found.n_observations else 'by their files'}",
         ("arm", ">churn", ">mean difference", ">weights, L2", ">relative", "bits"),
         tuple(
             (
                 arm.name,
-                "0 %" if arm.churn.high == 0.0 else percent(arm.churn),
-                "0" if arm.difference.high == 0.0 else _fine_percent(arm.difference),
-                _small(arm.weights_l2),
-                f"{100.0 * arm.weights_relative.value:.3g} %",
+                _or_dash(arm.churn, lambda churn: "0 %" if churn.high == 0.0 else percent(churn)),
+                _or_dash(arm.difference, lambda apart: "0" if apart.high == 0.0 else _fine_percent(apart)),
+                _or_dash(arm.weights_l2, _small),
+                _or_dash(arm.weights_relative, lambda relative: f"{100.0 * relative.value:.3g} %"),
                 "equal" if arm.identical else "differ",
             )
             for arm in arms
@@ -121,6 +127,9 @@ def sentences(found: Determinism) -> Iterator[str]:
         " threads (other work on the machine included), and"
         f" {_signed(found.operations_overhead)} of processor time relative to any operations on 1 thread."
     )
+    if found.n_observations == 0:
+        yield "The agent has a trainer of its own: its policies are compared by the bytes of their files."
+        return
     yield (
         f"Churn: share of observations on which two policies choose differently, or on which an element of"
         f" the action differs by more than {100.0 * TOLERANCE:g} % of the action space's range."

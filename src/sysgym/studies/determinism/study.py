@@ -88,9 +88,13 @@ class Settings:
             raise SysgymError(
                 f"episodes: got {self.n_episodes}, but the validation split has only {last - first + 1} seeds"
             )
-        if agent_info(self.agent, self.scenario.family).trainer:
-            raise SysgymError(f'"{self.agent}" has its own trainer; expected an agent of stable-baselines3')
-        get_algorithm(self.agent)
+        if not self.own_trainer:
+            get_algorithm(self.agent)
+
+    @property
+    def own_trainer(self) -> bool:
+        """Whether the agent has a trainer of its own, whose policies are compared by their files."""
+        return bool(agent_info(self.agent, self.scenario.family).trainer)
 
     def runs(self, arms: Sequence[Arm] = ARMS) -> list[Run]:
         """Return the trainings with arms in turn, so that changes of the machine's speed affect all arms."""

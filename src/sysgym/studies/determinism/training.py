@@ -94,12 +94,13 @@ class RunResult:
 
 def finished(run: Run, folder: Path) -> RunResult | None:
     """Return the result of a run in its folder; None if it is missing or damaged, so that it is repeated."""
-    checkpoint = folder / run.name / TRAINING / "final.zip"
     try:
         data = read_json(folder / run.name / RESULT)
+        result = data["result"]
+        # Results written by older versions have only checkpoints of stable-baselines3.
+        checkpoint = folder / run.name / TRAINING / Path(result.pop("checkpoint", "final.zip")).name
         if data["run"] != run.to_json() or not checkpoint.is_file():
             return None
-        result = data["result"]
         return RunResult(checkpoint, tuple(result.pop("returns")), **result)
     except (SysgymError, AttributeError, KeyError, TypeError):
         return None
@@ -163,16 +164,16 @@ def _main(place: Path) -> None:
     import torch
 
     from sysgym.agents.learned import train
-    from sysgym.agents.learned.checkpoint import read_checkpoint
-    from sysgym.agents.learned.learning import agent_that, network_on_observations
-    from sysgym.agents.learned.trust.policies import play_seeds
+    from sysgym.bench.contenders import parse_contender
+    from sysgym.bench.run.episodes import make_contender, play
     from sysgym.scenarios import scenario_from_resolved
 
     torch.use_deterministic_algorithms(run.deterministic)
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    scenario = scenario_from_resolved(run.scenario)
     checkpoint = train(
         run.agent,
-        scenario_from_resolved(run.scenario),
+        scenario,
         total_steps=run.total_steps,
         out=place / TRAINING,
         seed=run.seed,
@@ -184,11 +185,13 @@ def _main(place: Path) -> None:
         progress=lambda steps: print(steps, flush=True),
     )
     wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
-    policy = read_checkpoint(checkpoint)
-    agent = agent_that(policy, network_on_observations(policy))
-    returns = play_seeds(policy, agent, "validation", run.episode_seeds, lambda number: None)
+    contender = parse_contender(f"{run.agent}@{checkpoint}", (), scenario.family, scenario.env_id)
+    env, agent = make_contender(run.scenario, "validation", contender)
+    returns = [play(env, agent, seed).total_reward for seed in run.episode_seeds]
+    env.close()
     result = {
-        "returns": returns.tolist(),
+        "checkpoint": checkpoint.name,
+        "returns": returns,
         "wall_s": round(wall_s, 3),
         "cpu_s": round(cpu_s, 3),
         "about": {

@@ -1,0 +1,62 @@
+"""Counters that arrive late or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from sysgym.envs.lifecycle import ArgumentError
+from sysgym.envs.stragglers.disturbances import LateCounters, MissingCounters
+
+SMALL = {"jobs.tasks_min": 20, "jobs.tasks_max": 30}
+
+
+def make() -> Any:
+    return gym.make("sysgym/StragglerPrediction-v0", scenario="google-2011", split="test", overrides=SMALL)
+
+
+def observations(env: Any, n: int = 8, seed: int = 20_000) -> list[dict[str, np.ndarray[Any, Any]]]:
+    """Return the first observations of an episode without a flag."""
+    seen = [env.reset(seed=seed, options={"episode_seed": seed})[0]]
+    for _ in range(n - 1):
+        seen.append(env.step(np.zeros(env.action_space.shape, env.action_space.dtype))[0])
+    assert all(env.observation_space.contains(one) for one in seen)
+    return seen
+
+
+def test_counters_arrive_some_windows_late() -> None:
+    told, late = observations(make()), observations(LateCounters(make(), 3))
+    assert all(not one["counters"].any() for one in late[:3])
+    for before, now in zip(told, late[3:], strict=False):
+        np.testing.assert_array_equal(now["counters"], before["counters"])
+    for one, other in zip(told, late, strict=True):
+        np.testing.assert_array_equal(one["tasks"], other["tasks"])
+
+
+def test_a_share_of_the_counters_is_missing_in_both_columns() -> None:
+    env = MissingCounters(make(), 0.4)
+    told, seen = observations(make()), observations(env)
+    n = told[0]["counters"].shape[1] // 2
+    for one, other in zip(told, seen, strict=True):
+        changed = (one["counters"] != other["counters"]).any(axis=0)
+        np.testing.assert_array_equal(changed[:n] | ~told[-1]["counters"][:, :n].any(axis=0), changed[:n])
+        np.testing.assert_array_equal(np.flatnonzero(changed[:n]), np.flatnonzero(changed[n:]))
+        assert changed[:n].sum() <= round(0.4 * n)
+    missing = ~seen[-1]["counters"][:, :n].any(axis=0) & told[-1]["counters"][:, :n].any(axis=0)
+    assert missing.sum() > 0
+    again = observations(env)
+    np.testing.assert_array_equal(again[-1]["counters"], seen[-1]["counters"])
+    others = {tuple(env._columns) for seed in range(20_000, 20_006) if env.reset(seed=seed)}
+    assert len(others) > 1, "every episode misses others"
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "strength"),
+    [(LateCounters, -1), (LateCounters, 0.5), (MissingCounters, 1.5), (MissingCounters, float("nan"))],
+)
+def test_strengths_are_checked(wrapper: Any, strength: float) -> None:
+    with pytest.raises(ArgumentError, match="expected a"):
+        wrapper(make(), strength)
