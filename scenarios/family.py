@@ -187,9 +187,14 @@ class Disturbance:
         """Return the values of the keys in a scenario.
 
         Raises:
-            SysgymError: The scenario has no such key.
+            SysgymError: The scenario has no such key, or a split varies it.
         """
         found = {}
+        for split, of_split in scenario.splits:
+            if varied := sorted(set(self.keys) & set(of_split.varied)):
+                raise SysgymError(
+                    f'{scenario.name}: "{self.name}" does not apply: its split {split} varies {varied[0]}'
+                )
         for key in self.keys:
             value: Any = scenario.resolved()
             for part in key.split("."):
@@ -210,7 +215,7 @@ class Disturbance:
         """Return the disturbed scenario; the scenario itself if the disturbance wraps the environment.
 
         Raises:
-            SysgymError: The scenario has no such key, or the strength is not possible.
+            SysgymError: The scenario has no such key or varies it, or the strength is not possible.
         """
         values = self.values(scenario)
         if not values:

@@ -31,12 +31,14 @@ def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str =
 
     if trained_on.env_id != played.env_id:
         return False
-    if trained_on.sha256() == played.sha256() or agent_info(agent, played.family).transport:
+    info = agent_info(agent, played.family)
+    if trained_on.sha256() == played.sha256() or info.transport:
         return True
     from sysgym.agents.learned.learning import learning_of
     from sysgym.agents.learned.training.algorithms import get_algorithm
 
-    learning, over_hosts = learning_of(played.family), get_algorithm(agent).over_hosts
+    learning = learning_of(played.family)
+    over_hosts = not info.trainer and get_algorithm(agent).over_hosts
     one, other = (
         learning.signature(
             learning.problem(scenario, {"history": 1}, action_scale).observation_index(),

@@ -390,7 +390,8 @@ def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]
         for number, contender in enumerate(stress.contenders):
             means = (values.mean(values.headline, number, place) for place in sweep.places)
             lines.append((contender.name, *(interval_text(one, 3) for one in means)))
-        heads = (f">{strength:g}" if place else ">undisturbed" for strength, place in _columns(sweep))
+        strengths = zip(sweep.strengths, sweep.places, strict=True)
+        heads = [f">{strength:g}" if place else ">undisturbed" for strength, place in strengths]
         title = f"{values.heading(values.headline)} by {sweep.axis}"
         yield Table(title, ("contender", *heads), tuple(lines))
     heads = [f">{values.heading(metric)}" for metric in values.metrics]
@@ -407,10 +408,6 @@ def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]
                 )
             )
         yield Table(contender.name, ("condition", ">return", ">change", *heads), tuple(lines))
-
-
-def _columns(sweep: Sweep) -> Iterator[tuple[float, int]]:
-    return zip(sweep.strengths, sweep.places, strict=True)
 
 
 def _change(change: Interval) -> str:

@@ -47,7 +47,8 @@ def test_the_problem_is_the_same_but_for_bandwidths_and_latencies(env_id: str) -
 def test_the_true_system_decides() -> None:
     world, _ = begun("sysgym/CollectivePlacement-v0", 1.0)
     plain, _ = begun("sysgym/CollectivePlacement-v0", 0.0)
-    over, infos = False, []
+    over = False
+    infos: list[dict[str, float]] = []
     while not over:
         action = int(np.flatnonzero(world.action_masks())[0])
         *_, over, _, info = world.step(action)

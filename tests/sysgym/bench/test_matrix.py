@@ -112,6 +112,16 @@ def test_laws_of_flows_and_of_hosts_play_every_network() -> None:
     assert not fits("neural", incast, flow), "another environment"
 
 
+def test_trees_play_where_jobs_have_the_same_counters() -> None:
+    google, near, alibaba, acting = (
+        load_scenario(name)
+        for name in ("google-2011", "google-2011-near", "alibaba-2018", "google-2011-mitigation")
+    )
+    assert fits("transfer", google, near)
+    assert not fits("transfer", google, alibaba), "other counters"
+    assert not fits("transfer", google, acting), "another environment"
+
+
 @given(st.floats(-10.0, 10.0), st.floats(0.5, 10.0), st.floats(-2.0, 3.0))
 def test_a_score_is_a_place_between_floor_and_bound(floor: float, span: float, score: float) -> None:
     base = np.linspace(0.0, 1.0, 8)[None]  # easy and hard episodes

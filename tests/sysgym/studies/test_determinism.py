@@ -111,6 +111,9 @@ def test_figures_of_an_arm() -> None:
         described(3 * TOLERANCE, 8.0, [3.0, 5.0]),
     ]
     found = compare("both", policies)
+    assert found.churn is not None
+    assert found.difference is not None
+    assert found.weights_l2 is not None
     assert found.churn.value == pytest.approx(2 / 3 * 0.5), "a difference within the tolerance is none"
     assert found.difference.value == pytest.approx((0.5 + 3.0 + 2.5) / 3 * TOLERANCE / 4)
     assert found.weights_l2.value == pytest.approx((0.0 + 4.0 + 4.0) / 3)

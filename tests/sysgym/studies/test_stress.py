@@ -13,7 +13,7 @@ import pytest
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.run.episodes import EpisodeJob
 from sysgym.errors import ScenarioError, SysgymError, UnknownName
-from sysgym.scenarios import load_scenario
+from sysgym.scenarios import get_family, load_scenario, scenario_from_resolved
 from sysgym.studies.stress import (
     ROWS,
     Condition,
@@ -257,6 +257,17 @@ def test_strengths_that_are_not_possible_are_refused() -> None:
         own("late", float("nan")).check(jobs)
     with pytest.raises(ScenarioError, match=r"joint\.truth"):
         load_scenario(MEASURED, overrides={"system.stated_log_sd": 0.5})
+
+
+def test_a_key_that_varies_or_is_missing_is_refused() -> None:
+    fault = get_family("stragglers").disturbances.of("sysgym/StragglerPrediction-v0")["faults"]
+    scenario = load_scenario(JOBS)
+    data = scenario.resolved()
+    data["splits"]["test"]["vary"] = {"jobs.fault_rate": [0.001, 0.002]}
+    with pytest.raises(SysgymError, match=r'"faults" does not apply: its split test varies jobs\.fault_rate'):
+        fault.applied(scenario_from_resolved(data), 2.0)
+    with pytest.raises(SysgymError, match=r"it has no key jobs\.interference_rate"):
+        fault.applied(load_scenario("alibaba-2018-hour"), 2.0)
 
 
 def test_an_option_names_strengths(call: Call, tmp_path: Path) -> None:

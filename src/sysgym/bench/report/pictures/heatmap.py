@@ -198,7 +198,7 @@ def what(scores: Scores) -> str:
         f"{matrix.bound} (1) on the same seeds; below 0 is worse than {matrix.floor}."
     )
     if len(scores.cells) < len(matrix.scenarios) ** 2:
-        text += f" {NO_FIT}: the policy does not fit, because the observation has another form."
+        text += f" {NO_FIT}: the policy does not fit, because the environment or its observation is another."
     if scores.matrix.rules:
         text += f" Below: {', '.join(scores.matrix.rules)}, which are the same everywhere."
     if None in {*scores.cells.values(), *scores.rules.values()}:
