@@ -196,9 +196,9 @@ class Disturbance:
                     f'{scenario.name}: "{self.name}" does not apply: its split {split} varies {varied[0]}'
                 )
         for key in self.keys:
-            value: Any = scenario.resolved()
+            value: Any = scenario  # its resolved form may leave out a key at its default
             for part in key.split("."):
-                value = value.get(part) if isinstance(value, Mapping) else None
+                value = getattr(value, part, None)
             if value is None:
                 reason = f"it has no key {key}, which the disturbance changes"
                 raise SysgymError(f'{scenario.name}: "{self.name}" does not apply: {reason}')

@@ -53,14 +53,14 @@ FAMILY = Family(
         own=(
             Disturbance(
                 "late",
-                "counters {} windows late",
+                "counters {} window(s) late",
                 "delay of counters (measuring windows)",
                 (1.0, 4.0),
                 wrapper="sysgym.envs.stragglers.disturbances:LateCounters",
             ),
             Disturbance(
                 "missing",
-                "{} of the counters missing",
+                "{} of all counters missing",
                 "missing counters (share of all)",
                 (0.25, 0.5, 1.0),
                 wrapper="sysgym.envs.stragglers.disturbances:MissingCounters",

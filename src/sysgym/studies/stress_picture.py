@@ -66,7 +66,7 @@ def draw(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Picture | None:
             if place % n_columns == 0:
                 axes.set_ylabel(values.heading(values.headline))
             tidy(axes, ink, grid="y")
-        figure.legend(loc="outside upper left", ncols=min(len(stress.contenders), 4), frameon=False)
+        figure.legend(loc="outside upper left", ncols=min(len(stress.contenders), 2 * n_columns), frameon=False)
 
     size = (PANEL_IN[0] * n_columns + 0.5, PANEL_IN[1] * n_rows + 0.6)
     names = ", ".join(contender.name for contender in stress.contenders)

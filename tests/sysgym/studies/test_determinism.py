@@ -242,9 +242,9 @@ def test_policies_of_an_own_trainer_are_compared_by_their_files(
     for run in settings.runs():
         place = folder / run.name
         (place / determinism_run.TRAINING).mkdir(parents=True)
-        (place / determinism_run.TRAINING / "final.json").write_text(f"trees of seed {run.seed}")
+        (place / determinism_run.TRAINING / "final.zip").write_text(f"trees of seed {run.seed}")
         result = {
-            "checkpoint": "final.json",
+            "checkpoint": "final.zip",
             "returns": [float(run.seed), 1.0],
             "wall_s": float(run.n_threads),
             "cpu_s": 1.0,
@@ -264,7 +264,7 @@ def test_policies_of_an_own_trainer_are_compared_by_their_files(
         "none": True,
     }
     assert found["arms"]["both"]["churn"] is None
-    (folder / "none-1" / determinism_run.TRAINING / "final.json").write_text("other trees")
+    (folder / "none-1" / determinism_run.TRAINING / "final.zip").write_text("other trees")
     code, out, _ = call("study", "determinism", "google-2011", *arguments)
     assert code == 1
     assert "The control does NOT hold" in out
