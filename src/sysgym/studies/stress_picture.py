@@ -35,7 +35,7 @@ def draw(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Picture | None:
     n_rows = math.ceil(len(kinds) / n_columns)
 
     def paint(figure: Figure, ink: str) -> None:
-        every = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True)
+        every = figure.subplots(n_rows, n_columns, squeeze=False)
         for place, axes in enumerate(every.ravel()):
             if place >= len(kinds):
                 axes.set_visible(False)
@@ -66,7 +66,9 @@ def draw(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Picture | None:
             if place % n_columns == 0:
                 axes.set_ylabel(values.heading(values.headline))
             tidy(axes, ink, grid="y")
-        figure.legend(loc="outside upper left", ncols=min(len(stress.contenders), 2 * n_columns), frameon=False)
+        figure.legend(
+            loc="outside upper left", ncols=min(len(stress.contenders), 2 * n_columns), frameon=False
+        )
 
     size = (PANEL_IN[0] * n_columns + 0.5, PANEL_IN[1] * n_rows + 0.6)
     names = ", ".join(contender.name for contender in stress.contenders)
