@@ -1,16 +1,16 @@
 """Company of other laws: a target of the queue that rises beside laws that keep longer queues.
 
-Used by laws that hold the queue at a target. Beside a law that fills the buffer, or waits for marks, such a law
-decreases until it has nothing. It notices that by decreases that have no effect on the queue. They are then
-undone, and the target is raised above the queue. It falls back slowly, and rises again if the queue still does
-not follow. (Copa, Arun and Balakrishnan, NSDI 2018, and Nimbus, Goyal et al., SIGCOMM 2022, also have a mode for
-such company, and other signs of it.)
+Used by laws that hold the queue at a target. Beside a law that fills the buffer, or waits for marks, such a
+law decreases until it has nothing. It notices that by decreases that have no effect on the queue. They are
+then undone, and the target is raised above the queue. It falls back slowly, and rises again if the queue
+still does not follow. (Copa, Arun and Balakrishnan, NSDI 2018, and Nimbus, Goyal et al., SIGCOMM 2022, also
+have a mode for such company, and other signs of it.)
 
-Marks reduce the window as DCTCP's do (RFC 8257, 3.3), unless nearly every packet has been marked for some round
-trips, as beside laws that ignore marks. A loss matters as much as the queue that was seen with it.
+Marks reduce the window as DCTCP's do (RFC 8257, 3.3), unless nearly every packet has been marked for some
+round trips, as beside laws that ignore marks. A loss matters as much as the queue that was seen with it.
 
-The functions use the slots of :mod:`sysgym.emulator.packets.transports.rounds` and those below; a law keeps its
-own from :data:`OWN` on.
+The functions use the slots of :mod:`sysgym.emulator.packets.transports.rounds` and those below; a law keeps
+its own from :data:`OWN` on.
 """
 
 from __future__ import annotations

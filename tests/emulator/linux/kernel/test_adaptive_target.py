@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.emulator.packets.transports import adaptive_target as law
-from sysgym.emulator.packets.transports import rounds
+from sysgym.emulator.packets.transports import other_laws, rounds
 
 from .user_space import compiled_for_user_space
 
@@ -80,9 +80,10 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def uncompiled_simulator() -> Iterator[None]:
     """The simulator's own source as plain Python; an event is then the list of constants."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, function in vars(law).copy().items():
-            if hasattr(function, "py_func"):
-                patch.setattr(law, name, function.py_func)
+        for module in (law, other_laws):
+            for name, function in vars(module).copy().items():
+                if hasattr(function, "py_func"):
+                    patch.setattr(module, name, function.py_func)
         patch.setattr(law, "parameter", lambda event, index: event[index])
         yield
 
@@ -131,13 +132,13 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
     )
     flow.state[rounds.WINDOW] = memory.packets / ONE
     flow.state[rounds.ALPHA] = memory.alpha / ONE
-    flow.state[law.MARKS] = memory.marks / ONE
+    flow.state[other_laws.MARKS] = memory.marks / ONE
     flow.state[law.STRETCH] = memory.stretch / ONE
     flow.state[law.CALM_FOR] = memory.calm_for
     flow.state[law.PER_ROUND] = memory.growth / ONE
     flow.state[law.QUEUE] = memory.level / LEVEL_ONE
     flow.state[law.WINDOW_BELOW] = memory.window_below / ONE
-    flow.state[law.QUEUE_BEFORE] = memory.queue_before_ns / line_ns
+    flow.state[other_laws.QUEUE_BEFORE] = memory.queue_before_ns / line_ns
     flow.state[law.RESTS] = memory.rests
     return flow
 
@@ -151,7 +152,7 @@ def assert_alike(memory: Law, flow: Any) -> None:
     assert memory.window_below / ONE == pytest.approx(state[law.WINDOW_BELOW], rel=2e-3, abs=3 / ONE)
     assert memory.stretch / ONE == pytest.approx(state[law.STRETCH], abs=2e-3)
     assert memory.alpha / ONE == pytest.approx(state[rounds.ALPHA], abs=3 / ONE)
-    assert memory.marks / ONE == pytest.approx(state[law.MARKS], abs=3 / ONE)
+    assert memory.marks / ONE == pytest.approx(state[other_laws.MARKS], abs=3 / ONE)
     level = min(state[law.QUEUE], 1.0)
     assert min(memory.level / LEVEL_ONE, 1.0) == pytest.approx(level, rel=2e-3, abs=2 / LEVEL_ONE)
     assert (memory.level > LEVEL_ONE) == (state[law.QUEUE] > 1.0)
@@ -172,13 +173,13 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     least_ns = round(delay_ns * rng.uniform())
     assume(delay_ns < 2**32 and target < MOST_QUEUE and max(delay_ns, base_ns) / line_ns < MOST_QUEUE)
     memory.queue_before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
-    flow.state[law.QUEUE_BEFORE] = memory.queue_before_ns / line_ns
+    flow.state[other_laws.QUEUE_BEFORE] = memory.queue_before_ns / line_ns
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
     for one, other in (
         (delay_ns, target * line_ns),
         (delay_ns, law.CALM * target * line_ns),
         (least_ns, target * line_ns),
-        (delay_ns, law.FOLLOWS * memory.queue_before_ns),
+        (delay_ns, other_laws.FOLLOWS * memory.queue_before_ns),
     ):
         assume(abs(one - other) > 2e-3 * other + 1.0)
     flow.state[rounds.ACKED], flow.state[rounds.MARKED] = 16, rng.integers(2) * rng.integers(17)
@@ -236,7 +237,7 @@ def test_nothing_overflows(
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert memory.packets <= max(before.packets, 1.5 * before.window_below)
     assert memory.packets >= before.packets * (1.0 - fixed[law.MARK_DECREASE] / ONE) * 0.25 - 2
-    assert memory.stretch <= law.MOST_STRETCH * ONE
+    assert memory.stretch <= other_laws.MOST_STRETCH * ONE
     assert memory.level <= LEVEL_ONE + 1
     assert memory.growth <= max(136.0 * ONE, before.packets, memory.packets)
 

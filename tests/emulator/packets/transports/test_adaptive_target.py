@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from sysgym.emulator.packets.transports import Transport, get_transport, rounds
+from sysgym.emulator.packets.transports import Transport, get_transport, other_laws, rounds
 from sysgym.emulator.packets.transports import adaptive_target as law
 from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from tests.emulator.packets.transports.driver import Driver
+from tests.emulator.packets.transports.driver import Driver, one_round
 
 
 def with_constants(**changes: float) -> Transport:
@@ -33,18 +33,6 @@ def settled(transport: Transport, cwnd: float = 40.0) -> Driver:
     driver.flow.state[rounds.DELIVERED] = 1e9
     one_round(driver)
     return driver
-
-
-def one_round(driver: Driver, queue: float = 0.0, *, marked: bool = False) -> float:
-    """ACKs with the round trip of a queue until a round ends; returns the window before the last of them."""
-    packet_ns = 8e9 * driver.flow.packet_bytes / driver.flow.line_rate_bps
-    rtt_ns = int(driver.flow.base_rtt_ns + queue * packet_ns)
-    end = driver.flow.state[rounds.ROUND_END]
-    before = float(driver.flow.state[rounds.WINDOW])
-    while driver.flow.state[rounds.ROUND_END] == end:
-        before = float(driver.flow.state[rounds.WINDOW])
-        driver.ack(marked=marked, rtt_ns=rtt_ns)
-    return before
 
 
 def target(driver: Driver) -> float:
@@ -131,7 +119,7 @@ def test_a_raised_target_falls_back() -> None:
 
 def test_some_marks_reduce_the_window_as_dctcp() -> None:
     driver = settled(with_constants(mark_decrease=0.5))
-    driver.flow.state[rounds.ALPHA], driver.flow.state[law.MARKS] = 0.5, 0.1
+    driver.flow.state[rounds.ALPHA], driver.flow.state[other_laws.MARKS] = 0.5, 0.1
     before = one_round(driver, queue=2.0, marked=True)
     alpha = 0.5 + 0.5 / 16.0
     assert driver.flow.state[rounds.WINDOW] / before == pytest.approx(1.0 - alpha / 2.0, rel=0.02)
@@ -139,7 +127,7 @@ def test_some_marks_reduce_the_window_as_dctcp() -> None:
 
 def test_marks_that_never_stop_are_ignored() -> None:
     driver = settled(with_constants())
-    driver.flow.state[rounds.ALPHA] = driver.flow.state[law.MARKS] = 1.0
+    driver.flow.state[rounds.ALPHA] = driver.flow.state[other_laws.MARKS] = 1.0
     before = one_round(driver, queue=2.0, marked=True)
     assert driver.flow.state[rounds.WINDOW] == pytest.approx(before, rel=0.03)
 
