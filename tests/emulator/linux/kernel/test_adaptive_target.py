@@ -133,13 +133,13 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
     flow.state[rounds.WINDOW] = memory.packets / ONE
     flow.state[rounds.ALPHA] = memory.alpha / ONE
     flow.state[other_laws.MARKS] = memory.marks / ONE
-    flow.state[law.STRETCH] = memory.stretch / ONE
+    flow.state[other_laws.STRETCH] = memory.stretch / ONE
     flow.state[law.CALM_FOR] = memory.calm_for
     flow.state[law.PER_ROUND] = memory.growth / ONE
-    flow.state[law.QUEUE] = memory.level / LEVEL_ONE
-    flow.state[law.WINDOW_BELOW] = memory.window_below / ONE
+    flow.state[other_laws.QUEUE] = memory.level / LEVEL_ONE
+    flow.state[other_laws.WINDOW_BELOW] = memory.window_below / ONE
     flow.state[other_laws.QUEUE_BEFORE] = memory.queue_before_ns / line_ns
-    flow.state[law.RESTS] = memory.rests
+    flow.state[other_laws.RESTS] = memory.rests
     return flow
 
 
@@ -149,15 +149,15 @@ def assert_alike(memory: Law, flow: Any) -> None:
     assert memory.packets / ONE == pytest.approx(state[rounds.WINDOW], rel=2e-3, abs=3 / ONE)
     assert memory.ssthresh / ONE == pytest.approx(flow.ssthresh, rel=2e-3, abs=3 / ONE)
     assert memory.growth / ONE == pytest.approx(state[law.PER_ROUND], rel=2e-3, abs=3 / ONE)
-    assert memory.window_below / ONE == pytest.approx(state[law.WINDOW_BELOW], rel=2e-3, abs=3 / ONE)
-    assert memory.stretch / ONE == pytest.approx(state[law.STRETCH], abs=2e-3)
+    assert memory.window_below / ONE == pytest.approx(state[other_laws.WINDOW_BELOW], rel=2e-3, abs=3 / ONE)
+    assert memory.stretch / ONE == pytest.approx(state[other_laws.STRETCH], abs=2e-3)
     assert memory.alpha / ONE == pytest.approx(state[rounds.ALPHA], abs=3 / ONE)
     assert memory.marks / ONE == pytest.approx(state[other_laws.MARKS], abs=3 / ONE)
-    level = min(state[law.QUEUE], 1.0)
+    level = min(state[other_laws.QUEUE], 1.0)
     assert min(memory.level / LEVEL_ONE, 1.0) == pytest.approx(level, rel=2e-3, abs=2 / LEVEL_ONE)
-    assert (memory.level > LEVEL_ONE) == (state[law.QUEUE] > 1.0)
+    assert (memory.level > LEVEL_ONE) == (state[other_laws.QUEUE] > 1.0)
     assert memory.calm_for == state[law.CALM_FOR]
-    assert memory.rests == state[law.RESTS]
+    assert memory.rests == state[other_laws.RESTS]
 
 
 @settings(deadline=None, max_examples=500)
@@ -168,7 +168,7 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     memory = draw_law(rng)
     line_ns, base_ns = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (13.0, 27.0)))
     flow = flow_of(memory, line_ns, base_ns)
-    target = law.least_target(flow, constants) * 2.0 ** flow.state[law.STRETCH]
+    target = law.least_target(flow, constants) * 2.0 ** flow.state[other_laws.STRETCH]
     delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
     least_ns = round(delay_ns * rng.uniform())
     assume(delay_ns < 2**32 and target < MOST_QUEUE and max(delay_ns, base_ns) / line_ns < MOST_QUEUE)
@@ -197,7 +197,7 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
         lost=int(flow.state[rounds.LOST]),
     )
     law.end_round(flow, constants)
-    undone = constants[law.UNDO] * flow.state[law.WINDOW_BELOW]
+    undone = constants[law.UNDO] * flow.state[other_laws.WINDOW_BELOW]
     assume(undone < MOST_PACKETS)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert_alike(memory, flow)
@@ -213,7 +213,7 @@ def test_a_loss_matters_as_much_as_on_the_simulator(compiled: ctypes.CDLL, seed:
     compiled.lose(fixed, ctypes.byref(memory))
     law.on_loss(flow, constants)
     assume(flow.state[rounds.WINDOW] > rounds.LEAST_WINDOW)
-    flow.state[law.RESTS] = min(np.ceil(flow.state[law.RESTS]), 255)
+    flow.state[other_laws.RESTS] = min(np.ceil(flow.state[other_laws.RESTS]), 255)
     assert_alike(memory, flow)
 
 

@@ -38,11 +38,11 @@ def target(driver: Driver, **constants: float) -> float:
     value = {constant.name: constant.value for constant in CONSTANTS} | constants
     small = 1.0 / math.sqrt(window(driver)) - 1.0 / math.sqrt(value["large_window"])
     least = value["target"] + value["target_of_small"] * max(small, 0.0)
-    return least * 2.0 ** float(driver.flow.state[other_laws.STRETCH])
+    return float(least * 2.0 ** driver.flow.state[other_laws.STRETCH])
 
 
 def ack_queue(driver: Driver, queue: float) -> float:
-    """One ACK with the round trip of a queue, two after the last; returns by what it multiplies the window."""
+    """One ACK that tells of a queue, after two round trips; returns by what it multiplies the window."""
     before = window(driver)
     rtt_ns = int(driver.flow.base_rtt_ns + queue * packet_ns(driver))
     driver.ack(rtt_ns=rtt_ns, now_ns=int(driver.event.now_ns) + 2 * rtt_ns)

@@ -39,7 +39,7 @@ def target(driver: Driver) -> float:
     window = driver.flow.state[rounds.WINDOW]
     path = driver.flow.line_rate_bps * driver.flow.base_rtt_ns * 1e-9 / (8.0 * driver.flow.packet_bytes)
     least = value("target") + value("target_of_small") / math.sqrt(window) + value("target_of_path") * path
-    return float(least * 2.0 ** driver.flow.state[law.STRETCH])
+    return float(least * 2.0 ** driver.flow.state[other_laws.STRETCH])
 
 
 def test_below_the_target_it_grows_by_its_growth() -> None:
@@ -87,7 +87,7 @@ def test_decreases_without_effect_are_undone_and_raise_the_target() -> None:
     driver = settled(with_constants(patience=3.0))
     window, queue = float(driver.flow.state[rounds.WINDOW]), 400.0
     n_rounds = 0
-    while driver.flow.state[law.STRETCH] == 0.0:
+    while driver.flow.state[other_laws.STRETCH] == 0.0:
         one_round(driver, queue=queue)
         n_rounds += 1
         assert n_rounds < 20
@@ -104,17 +104,17 @@ def test_a_queue_that_follows_raises_nothing() -> None:
     while queue > 1.0:
         one_round(driver, queue=queue)
         queue *= 0.7
-    assert driver.flow.state[law.STRETCH] == 0.0
+    assert driver.flow.state[other_laws.STRETCH] == 0.0
 
 
 def test_a_raised_target_falls_back() -> None:
     driver = settled(with_constants(stretch_down=0.5))
-    driver.flow.state[law.STRETCH] = 1.0
+    driver.flow.state[other_laws.STRETCH] = 1.0
     one_round(driver, queue=2.0)
-    assert driver.flow.state[law.STRETCH] == pytest.approx(0.5)
+    assert driver.flow.state[other_laws.STRETCH] == pytest.approx(0.5)
     one_round(driver, queue=2.0)
     one_round(driver, queue=2.0)
-    assert driver.flow.state[law.STRETCH] == 0.0
+    assert driver.flow.state[other_laws.STRETCH] == 0.0
 
 
 def test_some_marks_reduce_the_window_as_dctcp() -> None:
@@ -158,7 +158,7 @@ def test_after_a_time_out_it_begins_with_one_packet() -> None:
 def test_windows_below_a_packet_are_paced() -> None:
     driver = settled(with_constants(most_decrease=0.75, patience=16.0), cwnd=1.0)
     for _ in range(3):
-        driver.flow.state[law.WINDOW_BELOW] = 0.0
+        driver.flow.state[other_laws.WINDOW_BELOW] = 0.0
         one_round(driver, queue=1e5)
     assert driver.flow.state[rounds.WINDOW] < 0.5
     assert driver.flow.cwnd == 1.0
