@@ -266,7 +266,8 @@ def _distances(policies: Sequence[Described]) -> dict[str, Interval | None]:
 
 
 def _deviation(values: FloatArray) -> FloatArray:
-    found: FloatArray = np.std(values, axis=-1, ddof=1)
+    # Relative to the first, so that the deviation of equal values is exactly 0.
+    found: FloatArray = np.std(values - values[..., :1], axis=-1, ddof=1)
     return found
 
 
