@@ -53,7 +53,7 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     # Placement: shares, ratios of one level to the next, log standard deviations, a price in log speed-up.
     ratios |= {"bandwidth_ratio_min", "latency_ratio_max", "ring_fraction", "shared_fraction"}
     ratios |= {"two_axes_fraction", "measurement_price", "noise_log_sd", "bandwidth_log_sd"}
-    ratios |= {"collective_log_sd"}
+    ratios |= {"collective_log_sd", "stated_log_sd"}
     ratios |= {"background_share_mean", "background_share_sd", "residual_log_sd", "level_share_min"}
     ratios |= {f"slow_{what}_{kind}" for what in ("node", "link") for kind in ("probability", "share")}
     ratios |= {"background_flow_share", "overlap_min", "overlap_max"}
