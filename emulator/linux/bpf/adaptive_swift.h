@@ -9,6 +9,8 @@
 
 #include "other_laws.h"
 
+#define OWN_WINDOW (FIXED_ONE / 2)
+#define ROUNDS_IN_VAIN 4
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
 
@@ -58,8 +60,8 @@ FIXED_POINT fixed share_of_small(fixed packets)
 	return fixed_exp2(-(window >> 1));
 }
 
-/* Target of the queue where there are no other laws. */
-FIXED_POINT fixed least_target(const struct constants *constants, unsigned int packets)
+/* Target of a window where there are no other laws. */
+FIXED_POINT fixed target_at(const struct constants *constants, unsigned int packets)
 {
 	fixed share = share_of_small(packets) - share_of_small(constants->large_window);
 
@@ -68,7 +70,7 @@ FIXED_POINT fixed least_target(const struct constants *constants, unsigned int p
 
 FIXED_POINT fixed target_of(const struct constants *constants, const struct law *law)
 {
-	return stretched(least_target(constants, law->packets), law->company.stretch);
+	return stretched(target_at(constants, law->packets), law->company.stretch);
 }
 
 /* The window after an ACK that tells of a queue below the target. */
@@ -112,10 +114,12 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	return 0;
 }
 
-/* Adapt the target to the company of the round; beside other laws heed marks. */
+/* Adapt the target to the company of the round; beside other laws heed marks. Rounds in vain are counted. */
 FIXED_POINT void law_end_round(const struct constants *constants, struct law *law, const struct seen *seen)
 {
 	const struct adaptation adaptation = {
+		.own = target_at(constants, OWN_WINDOW),
+		.rounds_in_vain = ROUNDS_IN_VAIN,
 		.patience = constants->patience,
 		.patience_again = constants->patience_again,
 		.up = constants->stretch_up,
@@ -128,7 +132,7 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 
 	queues.target = target_of(constants, law);
 	law->packets = adapt_target(&adaptation, &law->company, &queues, law->packets, law->packets,
-				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns));
+				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &law->company.counted);
 	if (law->company.stretch && !seen->lost)
 		law->packets = fixed_product(law->packets, factor);
 }

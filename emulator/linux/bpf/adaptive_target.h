@@ -83,16 +83,16 @@ FIXED_POINT fixed factor_of_queue(const struct constants *constants, const struc
 	return FIXED_ONE - least_of(decrease, constants->most_decrease);
 }
 
-/* The growth of the next round. */
+/* The growth of the next round. Rounds without a queue are counted. */
 FIXED_POINT void set_growth(const struct constants *constants, struct law *law, const struct queues *queues,
 			    fixed youth)
 {
 	law->growth = fixed_product(constants->growth, FIXED_ONE + fixed_product(constants->youth_growth, youth));
 	if (queues->mean >= queues->target >> 3)
-		law->company.calm_for = 0;
-	else if (law->company.calm_for < MOST_OF_A_BYTE)
-		law->company.calm_for += 1;
-	if ((fixed)law->company.calm_for << FIXED_SHIFT > constants->calm_rounds)
+		law->company.counted = 0;
+	else if (law->company.counted < MOST_OF_A_BYTE)
+		law->company.counted += 1;
+	if ((fixed)law->company.counted << FIXED_SHIFT > constants->calm_rounds)
 		law->growth = most_of(law->growth, fixed_product(constants->calm_growth, law->packets));
 }
 
@@ -100,6 +100,8 @@ FIXED_POINT void set_growth(const struct constants *constants, struct law *law, 
 FIXED_POINT void law_end_round(const struct constants *constants, struct law *law, const struct seen *seen)
 {
 	const struct adaptation adaptation = {
+		.own = -1,
+		.rounds_in_vain = 0,
 		.patience = constants->patience,
 		.patience_again = constants->patience_again,
 		.up = constants->stretch_up,
@@ -112,6 +114,7 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 				       constants->marks_memory, constants->marks_ignored);
 	unsigned int before = law->packets;
 	int is_above = queues.mean > queues.target;
+	unsigned char rounds_in_vain = 0;
 
 	if (is_above)
 		factor = least_of(factor, factor_of_queue(constants, law, &queues, youth));
@@ -121,7 +124,7 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 		law->ssthresh = least_of(law->ssthresh, law->packets);
 	set_growth(constants, law, &queues, youth);
 	law->packets = adapt_target(&adaptation, &law->company, &queues, law->packets, before,
-				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns));
+				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &rounds_in_vain);
 }
 
 FIXED_POINT void law_lose(const struct constants *constants, struct law *law)

@@ -29,7 +29,7 @@ struct company {
 	unsigned short marks; /* slow average */
 	unsigned short level; /* queue of the last round over the target, in 2^-15; more than one is all alike */
 	unsigned char rests; /* rounds in which no loss matters */
-	unsigned char calm_for; /* rounds without a queue, for laws that count them */
+	unsigned char counted; /* rounds of a kind that the law counts */
 };
 
 /* Measurements of a round trip. */
@@ -103,7 +103,7 @@ FIXED_POINT void company_start(struct company *company, unsigned int packets)
 	company->level = LEVEL_ONE; /* unknown */
 	company->queue_before_ns = company->stretch = 0;
 	company->alpha = company->marks = 0;
-	company->rests = company->calm_for = 0;
+	company->rests = company->counted = 0;
 }
 
 /* An average never reaches one: it moves towards larger values by the next lower step. */
@@ -142,6 +142,8 @@ FIXED_POINT int in_vain(const struct company *company, const struct queues *queu
 
 /* How the target adapts. */
 struct adaptation {
+	fixed own; /* queue up to which there are flows of its own only; -1 if that is not known */
+	int rounds_in_vain; /* in a row, that may show no effect before the target rises */
 	int patience;
 	int patience_again; /* while the target is raised */
 	int up;
@@ -165,7 +167,7 @@ FIXED_POINT unsigned int give_way(const struct adaptation *adaptation, struct co
 /* Lower the target a little; raise it if the queue does not follow. Return the window, which was `before` in the round. */
 FIXED_POINT unsigned int adapt_target(const struct adaptation *adaptation, struct company *company,
 				      const struct queues *queues, unsigned int packets, unsigned int before,
-				      unsigned long long queue_ns)
+				      unsigned long long queue_ns, unsigned char *rounds_in_vain)
 {
 	int patience = company->stretch ? adaptation->patience_again : adaptation->patience;
 
@@ -174,7 +176,13 @@ FIXED_POINT unsigned int adapt_target(const struct adaptation *adaptation, struc
 				 fixed_quotient(queues->mean, queues->target) >> 1;
 	company->rests -= company->rests > 0;
 	company->stretch = most_of((fixed)company->stretch - adaptation->down, 0);
-	if (in_vain(company, queues, before, queue_ns, patience))
+	if (queues->mean <= adaptation->own || !in_vain(company, queues, before, queue_ns, patience))
+		*rounds_in_vain = 0;
+	else if (*rounds_in_vain < MOST_OF_A_BYTE)
+		*rounds_in_vain += 1;
+	if (queues->mean <= adaptation->own)
+		company->stretch = 0;
+	else if (*rounds_in_vain > adaptation->rounds_in_vain)
 		packets = give_way(adaptation, company, queues, packets);
 	if (queues->mean <= queues->target)
 		company->window_below = packets;

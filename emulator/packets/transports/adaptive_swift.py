@@ -4,8 +4,9 @@ At each ACK the window follows the round trip, as in Swift (Kumar et al., SIGCOM
 additively while the queue is below a target, and decreases in proportion to the excess at most once per round
 trip. The target is larger for small windows, which makes shares equal (3.5). What is different:
 
-- Others that keep longer queues would take everything. They are noticed at the end of a round trip, and the
-  target rises; meanwhile marks count, too (:mod:`~sysgym.emulator.packets.transports.other_laws`).
+- Others that keep longer queues would take everything. They are noticed after some round trips in which
+  decreases had no effect, and the target rises; meanwhile marks count, too
+  (:mod:`~sysgym.emulator.packets.transports.other_laws`). Queues that many flows of its own keep are no sign.
 - Windows are paced, and grow faster until the first decrease.
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
@@ -69,7 +70,7 @@ CONSTANTS = (
         "patience", 12.0, 1.05, 64.0, "factor of a decrease without effect, from which the target rises"
     ),
     Constant("patience_again", 1.3, 1.05, 8.0, "the same while the target is raised"),
-    Constant("stretch_up", 1.0, 0.05, 3.0, "doublings by which the target then rises above the queue"),
+    Constant("stretch_up", 1.5, 0.05, 3.0, "doublings by which the target then rises above the queue"),
     Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which the target falls in a round trip"),
     Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling of the target"),
     Constant("mark_decrease", 0.5, 0.01, 1.0, "decrease over the average share of marks"),
@@ -88,6 +89,8 @@ N_PARAMETERS = len(CONSTANTS)
 
 MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
+OWN_WINDOW = 0.5  # packets; queues up to the target of such a window are no sign of other laws
+ROUNDS_IN_VAIN = 4.0
 MARKS_IGNORED = 4.0  # power of the slow average of marks
 LOSS_REST = 16.0  # round trips
 
@@ -103,11 +106,17 @@ def set_window(flow: Any, event: Any, window: float) -> None:
 
 
 @njit(forceinline=True)
-def least_target(flow: Any, event: Any) -> float:
-    """Return the target of the queue, in packets, where there are no other laws."""
-    share = 1.0 / math.sqrt(max(flow.state[WINDOW], SMALLEST_TARGETED))
+def target_at(event: Any, window: float) -> float:
+    """Return the target of a window where there are no other laws; both are in packets."""
+    share = 1.0 / math.sqrt(max(window, SMALLEST_TARGETED))
     share -= 1.0 / math.sqrt(parameter(event, LARGE_WINDOW))
     return float(parameter(event, TARGET) + parameter(event, TARGET_OF_SMALL) * max(share, 0.0))
+
+
+@njit(forceinline=True)
+def present_target(flow: Any, event: Any) -> float:
+    """Return the target of the queue, in packets."""
+    return float(target_at(event, flow.state[WINDOW]) * 2.0 ** flow.state[STRETCH])
 
 
 @njit(forceinline=True)
@@ -134,7 +143,7 @@ def follow_delay(flow: Any, event: Any) -> None:
     state = flow.state
     per_ns = line_packets_per_ns(flow)
     queue = per_ns * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0)
-    target = least_target(flow, event) * 2.0 ** state[STRETCH]
+    target = present_target(flow, event)
     if queue < target:
         grow(flow, event)
     elif may_decrease(flow, event):
@@ -150,7 +159,7 @@ def follow_delay(flow: Any, event: Any) -> None:
 def end_round(flow: Any, event: Any) -> None:
     """Adapt the target to the company of the round; beside other laws heed marks."""
     state = flow.state
-    target = least_target(flow, event) * 2.0 ** state[STRETCH]
+    target = present_target(flow, event)
     factor = factor_of_marks(
         flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
     )
@@ -159,7 +168,9 @@ def end_round(flow: Any, event: Any) -> None:
         state[WINDOW],
         target,
         mean_queue(flow),
+        target_at(event, OWN_WINDOW),
         parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN),
+        ROUNDS_IN_VAIN,
         parameter(event, STRETCH_UP),
         1.0,
         parameter(event, STRETCH_DOWN),

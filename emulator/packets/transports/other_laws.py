@@ -42,7 +42,8 @@ QUEUE_BEFORE = rounds.OWN + 2  # packets, of the last round
 WINDOW_BELOW = rounds.OWN + 3  # packets, when the queue was last below the target
 MARKS = rounds.OWN + 4  # slow average of the marked fraction
 RESTS = rounds.OWN + 5  # rounds in which no loss matters
-OWN = rounds.OWN + 6
+IN_VAIN = rounds.OWN + 6  # rounds in a row whose decreases had no effect
+OWN = rounds.OWN + 7
 
 
 @njit(forceinline=True)
@@ -64,19 +65,25 @@ def adapt_target(
     window: float,
     target: float,
     queue: float,
+    own: float,
     patience: float,
+    rounds_in_vain: float,
     up: float,
     undo: float,
     down: float,
 ) -> None:
     """Lower the target a little; raise it, and undo the decreases, if the queue does not follow them.
 
+    A queue that flows of its own keep is no sign of others: the target is then the least.
+
     Args:
         flow: The flow, at the end of a round.
         window: Window of the round which has ended, packets; later decreases had no time to take effect.
         target: Target of the queue in that round, packets.
         queue: Mean queue of the round, packets.
+        own: Queue up to which there are flows of its own only, packets; below 0 if that is not known.
         patience: Factor of the decreases without effect from which the target rises.
+        rounds_in_vain: Rounds in a row that may show no effect before it rises.
         up: Doublings by which it then rises above the queue.
         undo: Share of the window before the decreases that is then restored.
         down: Doublings by which it falls in a round.
@@ -86,7 +93,11 @@ def adapt_target(
     state[QUEUE_BEFORE] = queue
     state[QUEUE] = queue / target
     state[STRETCH] = max(state[STRETCH] - down, 0.0)
-    if least_queue(flow) > target and not follows and window * patience < state[WINDOW_BELOW]:
+    in_vain = least_queue(flow) > target and not follows and window * patience < state[WINDOW_BELOW]
+    state[IN_VAIN] = state[IN_VAIN] + 1.0 if in_vain and queue > own else 0.0
+    if queue <= own:
+        state[STRETCH] = 0.0
+    elif state[IN_VAIN] > rounds_in_vain:
         state[STRETCH] += math.log2(queue / target) + up
         state[WINDOW] = max(state[WINDOW], undo * state[WINDOW_BELOW])
         state[WINDOW_BELOW] = state[WINDOW]

@@ -31,7 +31,7 @@ class Company(ctypes.Structure):
         ("marks", ctypes.c_uint16),
         ("level", ctypes.c_uint16),
         ("rests", ctypes.c_uint8),
-        ("calm_for", ctypes.c_uint8),
+        ("counted", ctypes.c_uint8),
     ]
 
 
@@ -82,7 +82,7 @@ def draw_company(packets: float, rng: np.random.Generator) -> Company:
         marks=rng.integers(2**16),
         level=rng.integers(2**15 + 2),
         rests=rng.integers(2) * rng.integers(256),
-        calm_for=rng.integers(100),
+        counted=rng.integers(100),
     )
 
 

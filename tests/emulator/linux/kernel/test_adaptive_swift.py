@@ -112,7 +112,7 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     line_ns, base_us = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (3.0, 17.0)))
     flow = flow_of(memory, line_ns, base_us * 1000)
     flow.in_recovery = 0
-    target = law.least_target(flow, constants) * 2.0 ** flow.state[other_laws.STRETCH]
+    target = law.present_target(flow, constants)
     delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
     assume(delay_ns < 2**32 and max(target, max(delay_ns, base_us * 1000) / line_ns) < MOST_QUEUE)
     assume(abs(delay_ns - target * line_ns) > 2e-3 * target * line_ns + 1.0)
@@ -140,18 +140,20 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     memory = draw_law(rng)
     line_ns, base_ns = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (13.0, 27.0)))
     flow = flow_of(memory, line_ns, base_ns)
-    target = law.least_target(flow, constants) * 2.0 ** flow.state[other_laws.STRETCH]
+    target = law.present_target(flow, constants)
     delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
     least_ns = round(delay_ns * rng.uniform())
     assume(delay_ns < 2**32 and target < MOST_QUEUE and max(delay_ns, base_ns) / line_ns < MOST_QUEUE)
     before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
     memory.company.queue_before_ns = before_ns
     flow.state[other_laws.QUEUE_BEFORE] = before_ns / line_ns
+    memory.company.counted = flow.state[other_laws.IN_VAIN] = rng.integers(7)
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
     for one, other in (
         (delay_ns, target * line_ns),
         (least_ns, target * line_ns),
         (delay_ns, other_laws.FOLLOWS * before_ns),
+        (delay_ns, law.target_at(constants, law.OWN_WINDOW) * line_ns),
     ):
         assume(abs(one - other) > 2e-3 * other + 1.0)
     seen = Seen(
@@ -162,6 +164,7 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     assume(flow.state[other_laws.WINDOW_BELOW] < MOST_PACKETS)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert_alike(memory, flow)
+    assert memory.company.counted == flow.state[other_laws.IN_VAIN]
 
 
 @settings(deadline=None)
