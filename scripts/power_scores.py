@@ -2,6 +2,7 @@
 
     python scripts/power_scores.py results/beyond-classics
     python scripts/power_scores.py FOLDER --page docs/learned.md --picture docs/images/frontier.png
+    python scripts/power_scores.py results/entries/beyond-dctcp/neural --cost-of neural
 
 Power is goodput over the product of p99 queue and p99 slowdown. An episode's score is log2 of a law's power
 over that of the best classic of its scenario on the same seed. Prints the mean scores with 95 % intervals
@@ -9,7 +10,8 @@ over that of the best classic of its scenario on the same seed. Prints the mean 
 of the best classic, of tuned Swift and of HPCC, the classics that are ahead in a scenario in
 goodput, p99 queue and p99 slowdown at once, and what the law costs against DCTCP by size of flow. The picture
 shows p99 slowdown against p99 queue. With ``--page``, the tables replace what is between
-``<!-- begin scores -->`` and ``<!-- end scores -->`` there.
+``<!-- begin scores -->`` and ``<!-- end scores -->`` there. With ``--cost-of`` only what a law costs is
+printed, in the networks with flows that end.
 """
 
 from __future__ import annotations
@@ -124,8 +126,8 @@ def better_in_everything(rows: list[Row]) -> Iterator[str]:
             yield classic
 
 
-def cost_table(rows: Mapping[str, list[Row]]) -> str:
-    """Return the law's change of goodput and of slowdowns by size against DCTCP, in Markdown.
+def cost_table(rows: Mapping[str, list[Row]], law: str = LAW) -> str:
+    """Return a law's change of goodput and of slowdowns by size against DCTCP, in Markdown.
 
     The mean over trainings, and in brackets that of the worst training.
     """
@@ -137,15 +139,15 @@ def cost_table(rows: Mapping[str, list[Row]]) -> str:
         cells = []
         for metric in metrics:
             values = values_of(some, metric)
-            if LAW not in values or BASELINE not in values:
+            if law not in values or BASELINE not in values:
                 cells.append("–")
                 continue
-            changes = 100.0 * np.expm1(np.log(values[LAW] / values[BASELINE]).mean(axis=1))
-            mean = 100.0 * math.expm1(float(np.log(values[LAW] / values[BASELINE]).mean()))
+            changes = 100.0 * np.expm1(np.log(values[law] / values[BASELINE]).mean(axis=1))
+            mean = 100.0 * math.expm1(float(np.log(values[law] / values[BASELINE]).mean()))
             worst = changes.min() if metric == "goodput_bps" else changes.max()
             cells.append(f"{mean:+.1f} ({worst:+.1f})".replace("-", "−"))
         body.append([f"`{scenario}`", *cells])
-    return markdown_table([f"`{LAW}` against DCTCP, %", *(f">{name}" for name in metrics.values())], body)
+    return markdown_table([f"`{law}` against DCTCP, %", *(f">{name}" for name in metrics.values())], body)
 
 
 def draw(rows: Mapping[str, list[Row]], path: Path) -> None:
@@ -205,10 +207,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--page", type=Path, help="page whose tables are replaced")
     parser.add_argument("--picture", type=Path, help="picture to draw")
+    parser.add_argument("--cost-of", metavar="LAW", help="print only what this law costs against DCTCP")
     given = parser.parse_args()
     rows: dict[str, list[Row]] = defaultdict(list)
     for row in read_rows(given.folder):
         rows[row.scenario].append(row)
+    if given.cost_of is not None:
+        ending = {name: some for name, some in rows.items() if values_of(some, "fct_slowdown_p99")}
+        print(cost_table(ending, given.cost_of))
+        return
     scores, bests = {}, {}
     for scenario, some in rows.items():
         scores[scenario], bests[scenario] = scores_of(some)
