@@ -151,7 +151,7 @@ def in_c(parameters: np.ndarray[Any, Any], folder: Path) -> float:
 
 
 def per_decision_ns(once: Callable[[bool], float]) -> float:
-    """Return the time with decisions less that without, the least of several repeats each, for one decision."""
+    """Return the time of a decision: the least time with decisions less the least time without them."""
     least_ns = [min(once(decide) for _ in range(REPEATS)) for decide in (True, False)]
     return (least_ns[0] - least_ns[1]) / (SITUATIONS * PASSES)
 
