@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
 from sysgym.bench.tables import markdown_table
 from sysgym.emulator.packets.transports import adaptive_target as law
-from sysgym.emulator.packets.transports import rounds
+from sysgym.emulator.packets.transports import other_laws, rounds
 
 LINE_BPS, BASE_RTT_NS, PACKET_BYTES = 10e9, 60_000, 1_500
 WINDOWS = (2.0, 10.0, 50.0)
@@ -45,11 +44,11 @@ def change(
     """
     state = np.zeros(40)
     packet_ns = 8e9 * PACKET_BYTES / LINE_BPS
-    state[rounds.WINDOW] = state[law.WINDOW_BELOW] = window
+    state[rounds.WINDOW] = state[other_laws.WINDOW_BELOW] = window
     state[rounds.ACKED] = state[rounds.RTT_SAMPLES] = 100.0
     state[rounds.MARKED] = 100.0 * marked
-    state[rounds.ALPHA] = state[law.MARKS] = marked
-    state[law.STRETCH] = stretch
+    state[rounds.ALPHA] = state[other_laws.MARKS] = marked
+    state[other_laws.STRETCH] = stretch
     state[rounds.RTT_LEAST_NS] = BASE_RTT_NS + queue * packet_ns
     state[rounds.RTT_SUM_NS] = 100.0 * state[rounds.RTT_LEAST_NS]
     state[rounds.DELIVERED] = 1e9
@@ -57,14 +56,14 @@ def change(
         state=state, line_rate_bps=LINE_BPS, base_rtt_ns=BASE_RTT_NS, packet_bytes=PACKET_BYTES, nxt=0,
         ssthresh=1.0,
     )  # fmt: skip
-    functions: dict[str, Any] = {
-        name: function.py_func for name, function in vars(law).items() if hasattr(function, "py_func")
-    }
-    end_round = functions["end_round"]
-    functions["parameter"] = lambda _, index: float(parameters[index])
-    with patch.multiple(law, **functions):
-        end_round(flow, None)
-    grown = state[law.PER_ROUND] if state[law.QUEUE] <= 1.0 else 0.0
+    own, common = (
+        {name: function.py_func for name, function in vars(module).items() if hasattr(function, "py_func")}
+        for module in (law, other_laws)
+    )
+    own["parameter"] = lambda _, index: float(parameters[index])
+    with patch.multiple(law, **own), patch.multiple(other_laws, **common):
+        law.end_round(flow, None)
+    grown = state[law.PER_ROUND] if state[other_laws.QUEUE] <= 1.0 else 0.0
     return float(100.0 * ((state[rounds.WINDOW] + grown) / window - 1.0))
 
 

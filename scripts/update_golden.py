@@ -1,6 +1,7 @@
 """Update the golden traces, which are the results of seeded episodes, number by number.
 
 python scripts/update_golden.py
+python scripts/update_golden.py incast-256      # of these scenarios alone
 
 Run it after an intended change of results, and record it in the CHANGELOG under "Environment changes". A diff
 of these files shows such a change; other changes must not need an update.
@@ -8,6 +9,7 @@ of these files shows such a change; other changes must not need an update.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -288,12 +290,19 @@ def discrete_record(observation: Any, reward: float, info: dict[str, Any]) -> di
 
 
 def main() -> None:
-    """Write every trace, and remove those of episodes that are no more."""
+    """Write every trace, or those of given scenarios, and remove those of episodes that are no more."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scenarios", nargs="*")
+    only = parser.parse_args().scenarios
     FOLDER.mkdir(parents=True, exist_ok=True)
     wanted = {episode.path: episode for episode in episodes()}
     for path in sorted(set(FOLDER.glob("*.json")) - set(wanted)):
         path.unlink()
     for path, episode in wanted.items():
+        if only and episode.scenario not in only:
+            continue
         lines = ",\n".join(json.dumps(one) for one in trace(episode))
         path.write_text(f"[\n{lines}\n]\n")
         print(path.relative_to(FOLDER.parent.parent.parent))

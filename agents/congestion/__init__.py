@@ -78,6 +78,17 @@ AGENTS = (
         checkpoint_suffix=".json",
     ),
     AgentInfo(
+        "adaptive_swift",
+        "Swift with a target that adapts to other laws, in every flow (CMA-ES)",
+        "sysgym.agents.learned.congestion.adaptive_swift.agent:AdaptiveSwiftAgent",
+        learned=True,
+        family=_FAMILY,
+        trainer="sysgym.agents.learned.congestion.adaptive_swift.search:train_adaptive_swift",
+        env_id=_NETWORK,
+        transport="adaptive_swift",
+        checkpoint_suffix=".json",
+    ),
+    AgentInfo(
         "tuned_swift",
         "Swift with constants found by the search for those of adaptive_target (CMA-ES)",
         "sysgym.agents.learned.congestion.tuned_swift.agent:TunedSwiftAgent",

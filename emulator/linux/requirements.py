@@ -72,7 +72,8 @@ def requirements(*, try_programs: bool = True) -> list[Requirement]:
     return found
 
 
-_EBPF = "dctcp, newvegas, neural, adaptive_target, learned; ECN marks; queue counters"
+_LAWS = "neural, adaptive_target, adaptive_swift, learned"
+_EBPF = f"dctcp, newvegas, {_LAWS}; ECN marks; queue counters"
 _SERVICE = "the service"
 
 
@@ -160,7 +161,7 @@ def _kernel() -> list[Requirement]:
             "struct_ops for TCP",
             _btf_has_struct_ops(),
             "",
-            "dctcp and newvegas where the kernel lacks them; neural, adaptive_target, learned",
+            f"dctcp and newvegas where the kernel lacks them; {_LAWS}",
             _KERNEL.format("CONFIG_BPF_JIT and BTF, 6.0 or later"),
         ),
     ]

@@ -58,8 +58,8 @@ class World:
         sid: Id of the service, four hex digits.
         scenario_resolved: Result of ``scenario.resolved()``.
         transport: Congestion control of all flows: ``cubic``, ``reno``, ``bbr``, ``dctcp``, ``newvegas``,
-            ``neural``, ``adaptive_target``, ``paced``, ``paced_flow``, ``learned``, ``scaled_cubic``,
-            ``scaled_dctcp`` or ``scaled_reno``.
+            ``neural``, ``adaptive_target``, ``adaptive_swift``, ``paced``, ``paced_flow``, ``learned``,
+            ``scaled_cubic``, ``scaled_dctcp`` or ``scaled_reno``.
         flow_transports: Exceptions, from flow to its congestion control.
         programs: The loaded eBPF programs.
         session: Number of this world within the service, 0 to 15.

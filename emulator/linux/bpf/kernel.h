@@ -117,6 +117,7 @@ struct tcp_sock {
 	u32 snd_ssthresh;
 	u32 snd_una;
 	u32 srtt_us;
+	u64 tcp_mstamp; /* time of the newest packet, us */
 	u32 total_retrans;
 } FROM_KERNEL;
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.transports import adaptive_target, neural
+from sysgym.emulator.packets.transports import adaptive_swift, adaptive_target, neural
 from sysgym.scenarios.errors import SysgymError
 
 PARAMETER_SETS = 16
@@ -38,6 +38,7 @@ class Parameters(NamedTuple):
 PARAMETERS = {
     neural.NAME: Parameters(neural.N_PARAMETERS, 1024.0, "sgneur", "sgnets"),
     adaptive_target.NAME: Parameters(adaptive_target.N_PARAMETERS, 8192.0, "sgtarg", "sgconst"),
+    adaptive_swift.NAME: Parameters(adaptive_swift.N_PARAMETERS, 8192.0, "sgswift", "sgswcon"),
 }
 """Law, which is also the name of its source in ``bpf/`` -> its parameters."""
 

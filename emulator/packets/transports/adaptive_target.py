@@ -4,16 +4,11 @@ Once a round trip the window follows the queue that the round's delay tells of, 
 SIGCOMM 2020, section 3): it grows additively below a target and decreases in proportion to the excess above
 it. The target is larger for small windows, which makes shares equal (3.5). Further rules:
 
-- Others that keep longer queues would take everything. They are noticed by decreases that have no effect on
-  the queue: the window from before is then restored, and the target raised above the queue. It falls back
-  slowly, and rises again if the queue still does not follow. (Copa, Arun and Balakrishnan, NSDI 2018, and
-  Nimbus, Goyal et al., SIGCOMM 2022, also have a mode for such company, and other signs of it.)
-- Marks reduce the window as DCTCP's do (RFC 8257, 3.3), unless nearly every packet has been marked for some
-  round trips, as beside laws that ignore marks.
+- Others that keep longer queues would take everything. They are noticed, and the target rises; marks and
+  losses are weighed (:mod:`~sysgym.emulator.packets.transports.other_laws`).
 - Young flows grow faster and decrease less, so that short flows finish soon (as in PIAS, Bai et al., NSDI
   2015, where priorities do that).
 - After some round trips without a queue the window grows by a share of itself.
-- A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 
 It has 26 constants, in packets, round trips and shares, so that they fit every line. They are the
 transport's parameters: a search over them needs no compilation.
@@ -29,22 +24,26 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
+from sysgym.emulator.packets.transports.other_laws import (
+    OWN,
+    QUEUE,
+    RESTS,
+    STRETCH,
+    WINDOW_BELOW,
+    adapt_target,
+    factor_of_marks,
+    mean_queue,
+    weight_of_loss,
+)
 from sysgym.emulator.packets.transports.rounds import (
-    ALPHA,
     DELIVERED,
     LOST,
-    MARKED,
-    OWN,
-    RTT_LEAST_NS,
-    RTT_SAMPLES,
-    RTT_SUM_NS,
     WINDOW,
     begin_round,
     bound_window,
     count_ack,
     grow_window,
     line_packets_per_ns,
-    marked_share,
     pace_window,
     present_rtt_ns,
     round_is_over,
@@ -101,22 +100,13 @@ N_PARAMETERS = len(CONSTANTS)
     LOSS_LEAST, LOSS_REST,
 ) = range(N_PARAMETERS)  # fmt: skip
 
-MARK_GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
 MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
-MOST_STRETCH = 10.0  # log2
-FOLLOWS = 0.95  # a queue above this share of the last one has not followed the window
 CALM = 0.125  # a queue below this share of the target counts as none
 
-# Slots of flow.state, beside those of rounds.
-MARKS = OWN  # slow average of the marked fraction
-STRETCH = OWN + 1  # log2 of the target over its least
-CALM_FOR = OWN + 2  # rounds without a queue
-PER_ROUND = OWN + 3  # growth, packets per round trip
-QUEUE = OWN + 4  # of the last round over the target
-WINDOW_BELOW = OWN + 5  # packets, when the queue was last below the target
-QUEUE_BEFORE = OWN + 6  # packets, of the last round
-RESTS = OWN + 7  # rounds in which no loss matters
+# Slots of flow.state, beside those of rounds and other_laws.
+CALM_FOR = OWN  # rounds without a queue
+PER_ROUND = OWN + 1  # growth, packets per round trip
 
 
 @njit(forceinline=True)
@@ -136,42 +126,6 @@ def least_target(flow: Any, event: Any) -> float:
 
 
 @njit
-def adapt_target(
-    flow: Any, event: Any, window: float, target: float, queue: float, least_queue: float
-) -> None:
-    """Lower the target a little; raise it, and undo the decreases, if the queue does not follow them.
-
-    What counts is ``window``, that of the round which has ended: later decreases had no time to take effect.
-    """
-    state = flow.state
-    follows = queue < FOLLOWS * state[QUEUE_BEFORE]
-    state[QUEUE_BEFORE] = queue
-    patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
-    state[STRETCH] = max(state[STRETCH] - parameter(event, STRETCH_DOWN), 0.0)
-    if least_queue > target and not follows and window * patience < state[WINDOW_BELOW]:
-        state[STRETCH] += math.log2(queue / target) + parameter(event, STRETCH_UP)
-        state[WINDOW] = max(state[WINDOW], parameter(event, UNDO) * state[WINDOW_BELOW])
-        state[WINDOW_BELOW] = state[WINDOW]
-        state[QUEUE] = 1.0
-    if queue <= target:
-        state[WINDOW_BELOW] = state[WINDOW]
-    state[STRETCH] = min(max(state[STRETCH], 0.0), MOST_STRETCH)
-
-
-@njit
-def factor_of_marks(flow: Any, event: Any) -> float:
-    """Update the averages of marks, and return by what marks multiply the window."""
-    state = flow.state
-    share = marked_share(flow)
-    state[ALPHA] += MARK_GAIN * (share - state[ALPHA])
-    state[MARKS] += parameter(event, MARKS_MEMORY) * (share - state[MARKS])
-    if state[MARKED] == 0.0:
-        return 1.0
-    heeded = 1.0 - state[MARKS] ** parameter(event, MARKS_IGNORED)
-    return float(1.0 - parameter(event, MARK_DECREASE) * state[ALPHA] * heeded)
-
-
-@njit
 def set_growth(flow: Any, event: Any, youth: float, queue: float, target: float) -> None:
     """Set the growth of the next round."""
     state = flow.state
@@ -188,11 +142,15 @@ def end_round(flow: Any, event: Any) -> None:
     window = state[WINDOW]
     per_ns = line_packets_per_ns(flow)
     base_ns = float(flow.base_rtt_ns)
-    queue = per_ns * max(state[RTT_SUM_NS] / state[RTT_SAMPLES] - base_ns, 0.0)
-    least_queue = per_ns * max(state[RTT_LEAST_NS] - base_ns, 0.0)
+    queue = mean_queue(flow)
     target = least_target(flow, event) * 2.0 ** state[STRETCH]
     youth = 2.0 ** (-state[DELIVERED] / parameter(event, YOUTH_PACKETS))
-    factor = factor_of_marks(flow, event)
+    factor = factor_of_marks(
+        flow,
+        parameter(event, MARK_DECREASE),
+        parameter(event, MARKS_MEMORY),
+        parameter(event, MARKS_IGNORED),
+    )
     if queue > target:
         decrease = parameter(event, DECREASE) * (queue - target) / (queue + per_ns * base_ns)
         decrease *= (1.0 - parameter(event, YOUTH_CALM) * youth) * 2.0 ** (
@@ -203,10 +161,18 @@ def end_round(flow: Any, event: Any) -> None:
         state[WINDOW] *= factor
     if queue > target or factor < 1.0:
         flow.ssthresh = min(flow.ssthresh, state[WINDOW])
-    state[QUEUE] = queue / target
     state[RESTS] = max(state[RESTS] - 1.0, 0.0)
     set_growth(flow, event, youth, queue, target)
-    adapt_target(flow, event, window, target, queue, least_queue)
+    adapt_target(
+        flow,
+        window,
+        target,
+        queue,
+        parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN),
+        parameter(event, STRETCH_UP),
+        parameter(event, UNDO),
+        parameter(event, STRETCH_DOWN),
+    )
     begin_round(flow)
 
 
@@ -234,11 +200,7 @@ def on_loss(flow: Any, event: Any) -> None:
     """Reduce the window, the less, the shorter the queue was."""
     state = flow.state
     state[LOST] = 1.0
-    weight = max(min(state[QUEUE], 1.0), parameter(event, LOSS_LEAST))
-    if state[RESTS] > 0.0:
-        weight = 0.0
-    elif state[STRETCH] > 0.0:  # others may lose packets all the time
-        state[RESTS] = parameter(event, LOSS_REST)
+    weight = weight_of_loss(flow, parameter(event, LOSS_LEAST), parameter(event, LOSS_REST))
     set_window(flow, event, state[WINDOW] * (1.0 - parameter(event, LOSS_DECREASE) * weight))
     flow.ssthresh = max(state[WINDOW], 1.0)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,13 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.emulator.packets.transports import adaptive_target as law
-from sysgym.emulator.packets.transports import rounds
+from sysgym.emulator.packets.transports import other_laws, rounds
 
+from . import company
+from .company import LEVEL_ONE, MOST_PACKETS, ONE, Seen, simulator_in_python
 from .user_space import compiled_for_user_space
 
-ONE = 2.0**16
-LEVEL_ONE = 2.0**15
-MOST_PACKETS = 65_535.0
 MOST_QUEUE = 2.0**24
-PACKET_BYTES = 1500
 
 SOURCE = """
 #include "adaptive_target.h"
@@ -43,32 +40,8 @@ class Law(ctypes.Structure):
         ("packets", ctypes.c_uint32),
         ("ssthresh", ctypes.c_uint32),
         ("growth", ctypes.c_uint32),
-        ("window_below", ctypes.c_uint32),
-        ("queue_before_ns", ctypes.c_uint32),
-        ("stretch", ctypes.c_uint32),
-        ("alpha", ctypes.c_uint16),
-        ("marks", ctypes.c_uint16),
-        ("level", ctypes.c_uint16),
-        ("rests", ctypes.c_uint8),
-        ("calm_for", ctypes.c_uint8),
+        ("company", company.Company),
     ]
-
-
-class Seen(ctypes.Structure):
-    """``struct seen``."""
-
-    _fields_ = [
-        ("mean_rtt_ns", ctypes.c_uint64),
-        ("least_rtt_ns", ctypes.c_uint64),
-        ("base_rtt_ns", ctypes.c_uint64),
-        ("line_ns", ctypes.c_uint32),
-        ("delivered_packets", ctypes.c_uint32),
-        ("marked_share", ctypes.c_uint32),
-        ("lost", ctypes.c_int32),
-    ]
-
-
-Constants = ctypes.c_int32 * law.N_PARAMETERS
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +51,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture(scope="module", autouse=True)
 def uncompiled_simulator() -> Iterator[None]:
-    """The simulator's own source as plain Python; an event is then the list of constants."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, function in vars(law).copy().items():
-            if hasattr(function, "py_func"):
-                patch.setattr(law, name, function.py_func)
-        patch.setattr(law, "parameter", lambda event, index: event[index])
+    with simulator_in_python(law):
         yield
 
 
@@ -94,109 +62,59 @@ def test_constants_have_the_order_of_the_simulators() -> None:
     assert re.findall(r"int (\w+);", body[1]) == [constant.name for constant in law.CONSTANTS]
 
 
-def draw_constants(rng: np.random.Generator) -> tuple[Any, list[float]]:
-    """Constants within their bounds, and the same as the simulator reads them."""
-    least, most = np.array([(one.least, one.most) for one in law.CONSTANTS]).T
-    fixed = np.round(least * (most / least) ** rng.uniform(size=law.N_PARAMETERS) * ONE).astype(np.int32)
-    return Constants(*fixed.tolist()), (fixed / ONE).tolist()
-
-
 def draw_law(rng: np.random.Generator) -> Law:
     """A connection's memory in the middle of its life."""
-    packets = 2.0 ** rng.uniform(np.log2(0.01), np.log2(MOST_PACKETS))
+    packets = company.draw_packets(rng)
     return Law(
         packets=round(packets * ONE),
         ssthresh=min(round(packets * 2.0 ** rng.uniform(-2.0, 4.0) * ONE), 2**32 - 1),
         growth=round(ONE),
-        window_below=min(round(packets * 2.0 ** rng.uniform(-1.0, 5.0) * ONE), 2**32 - 1),
-        stretch=round(rng.integers(2) * rng.uniform(0.0, 10.0) * ONE),
-        alpha=rng.integers(2**16),
-        marks=rng.integers(2**16),
-        level=rng.integers(2**15 + 2),
-        rests=rng.integers(2) * rng.integers(256),
-        calm_for=rng.integers(100),
+        company=company.draw_company(packets, rng),
     )
 
 
 def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
     """A flow of the simulator with the same memory."""
-    flow = SimpleNamespace(
-        state=np.zeros(40),
-        nxt=0,
-        ssthresh=memory.ssthresh / ONE,
-        srtt_ns=0.0,
-        base_rtt_ns=base_ns,
-        line_rate_bps=PACKET_BYTES * 8e9 / line_ns,
-        packet_bytes=PACKET_BYTES,
-    )
-    flow.state[rounds.WINDOW] = memory.packets / ONE
-    flow.state[rounds.ALPHA] = memory.alpha / ONE
-    flow.state[law.MARKS] = memory.marks / ONE
-    flow.state[law.STRETCH] = memory.stretch / ONE
-    flow.state[law.CALM_FOR] = memory.calm_for
+    flow = company.flow_of(memory, line_ns, base_ns)
+    flow.state[law.CALM_FOR] = memory.company.calm_for
     flow.state[law.PER_ROUND] = memory.growth / ONE
-    flow.state[law.QUEUE] = memory.level / LEVEL_ONE
-    flow.state[law.WINDOW_BELOW] = memory.window_below / ONE
-    flow.state[law.QUEUE_BEFORE] = memory.queue_before_ns / line_ns
-    flow.state[law.RESTS] = memory.rests
     return flow
 
 
 def assert_alike(memory: Law, flow: Any) -> None:
-    """Windows within 0.2 %, averages within three of their steps."""
-    state = flow.state
-    assert memory.packets / ONE == pytest.approx(state[rounds.WINDOW], rel=2e-3, abs=3 / ONE)
-    assert memory.ssthresh / ONE == pytest.approx(flow.ssthresh, rel=2e-3, abs=3 / ONE)
-    assert memory.growth / ONE == pytest.approx(state[law.PER_ROUND], rel=2e-3, abs=3 / ONE)
-    assert memory.window_below / ONE == pytest.approx(state[law.WINDOW_BELOW], rel=2e-3, abs=3 / ONE)
-    assert memory.stretch / ONE == pytest.approx(state[law.STRETCH], abs=2e-3)
-    assert memory.alpha / ONE == pytest.approx(state[rounds.ALPHA], abs=3 / ONE)
-    assert memory.marks / ONE == pytest.approx(state[law.MARKS], abs=3 / ONE)
-    level = min(state[law.QUEUE], 1.0)
-    assert min(memory.level / LEVEL_ONE, 1.0) == pytest.approx(level, rel=2e-3, abs=2 / LEVEL_ONE)
-    assert (memory.level > LEVEL_ONE) == (state[law.QUEUE] > 1.0)
-    assert memory.calm_for == state[law.CALM_FOR]
-    assert memory.rests == state[law.RESTS]
+    company.assert_alike(memory, flow)
+    assert memory.growth / ONE == pytest.approx(flow.state[law.PER_ROUND], rel=2e-3, abs=3 / ONE)
+    assert memory.company.calm_for == flow.state[law.CALM_FOR]
 
 
 @settings(deadline=None, max_examples=500)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    fixed, constants = draw_constants(rng)
+    fixed, constants = company.draw_constants(law.CONSTANTS, rng)
     memory = draw_law(rng)
     line_ns, base_ns = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (13.0, 27.0)))
     flow = flow_of(memory, line_ns, base_ns)
-    target = law.least_target(flow, constants) * 2.0 ** flow.state[law.STRETCH]
+    target = law.least_target(flow, constants) * 2.0 ** flow.state[other_laws.STRETCH]
     delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
     least_ns = round(delay_ns * rng.uniform())
     assume(delay_ns < 2**32 and target < MOST_QUEUE and max(delay_ns, base_ns) / line_ns < MOST_QUEUE)
-    memory.queue_before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
-    flow.state[law.QUEUE_BEFORE] = memory.queue_before_ns / line_ns
+    memory.company.queue_before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
+    flow.state[other_laws.QUEUE_BEFORE] = memory.company.queue_before_ns / line_ns
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
     for one, other in (
         (delay_ns, target * line_ns),
         (delay_ns, law.CALM * target * line_ns),
         (least_ns, target * line_ns),
-        (delay_ns, law.FOLLOWS * memory.queue_before_ns),
+        (delay_ns, other_laws.FOLLOWS * memory.company.queue_before_ns),
     ):
         assume(abs(one - other) > 2e-3 * other + 1.0)
-    flow.state[rounds.ACKED], flow.state[rounds.MARKED] = 16, rng.integers(2) * rng.integers(17)
-    flow.state[rounds.RTT_SUM_NS], flow.state[rounds.RTT_SAMPLES] = 4.0 * (base_ns + delay_ns), 4.0
-    flow.state[rounds.RTT_LEAST_NS] = base_ns + least_ns
-    flow.state[rounds.LOST] = rng.uniform() < 0.3
-    flow.state[rounds.DELIVERED] = round(2.0 ** rng.uniform(0.0, 31.0))
     seen = Seen(
-        mean_rtt_ns=base_ns + delay_ns,
-        least_rtt_ns=base_ns + least_ns,
-        base_rtt_ns=base_ns,
-        line_ns=line_ns,
-        delivered_packets=int(flow.state[rounds.DELIVERED]),
-        marked_share=round(flow.state[rounds.MARKED] / 16 * ONE),
-        lost=int(flow.state[rounds.LOST]),
+        mean_rtt_ns=base_ns + delay_ns, least_rtt_ns=base_ns + least_ns, base_rtt_ns=base_ns, line_ns=line_ns
     )
+    company.see(flow, seen, rng)
     law.end_round(flow, constants)
-    undone = constants[law.UNDO] * flow.state[law.WINDOW_BELOW]
+    undone = constants[law.UNDO] * flow.state[other_laws.WINDOW_BELOW]
     assume(undone < MOST_PACKETS)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert_alike(memory, flow)
@@ -206,13 +124,13 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_loss_matters_as_much_as_on_the_simulator(compiled: ctypes.CDLL, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    fixed, constants = draw_constants(rng)
+    fixed, constants = company.draw_constants(law.CONSTANTS, rng)
     memory = draw_law(rng)
     flow = flow_of(memory, 1000, 100_000)
     compiled.lose(fixed, ctypes.byref(memory))
     law.on_loss(flow, constants)
     assume(flow.state[rounds.WINDOW] > rounds.LEAST_WINDOW)
-    flow.state[law.RESTS] = min(np.ceil(flow.state[law.RESTS]), 255)
+    flow.state[other_laws.RESTS] = min(np.ceil(flow.state[other_laws.RESTS]), 255)
     assert_alike(memory, flow)
 
 
@@ -229,25 +147,25 @@ def test_nothing_overflows(
 ) -> None:
     """Whatever a kernel measures: the window grows only when it is restored, and sums have their bounds."""
     rng = np.random.default_rng(seed)
-    fixed, _ = draw_constants(rng)
+    fixed, _ = company.draw_constants(law.CONSTANTS, rng)
     memory, before = draw_law(rng), Law()
     ctypes.memmove(ctypes.byref(before), ctypes.byref(memory), ctypes.sizeof(Law))
     seen = Seen(*sorted(times, reverse=True), line_ns, delivered, share, 0)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
-    assert memory.packets <= max(before.packets, 1.5 * before.window_below)
+    assert memory.packets <= max(before.packets, 1.5 * before.company.window_below)
     assert memory.packets >= before.packets * (1.0 - fixed[law.MARK_DECREASE] / ONE) * 0.25 - 2
-    assert memory.stretch <= law.MOST_STRETCH * ONE
-    assert memory.level <= LEVEL_ONE + 1
+    assert memory.company.stretch <= other_laws.MOST_STRETCH * ONE
+    assert memory.company.level <= LEVEL_ONE + 1
     assert memory.growth <= max(136.0 * ONE, before.packets, memory.packets)
 
 
 def test_averages_of_marks_reach_their_ends(compiled: ctypes.CDLL) -> None:
     memory = Law()
     compiled.start(ctypes.byref(memory), 10 << 16)
-    fixed = Constants(*(round(constant.value * ONE) for constant in law.CONSTANTS))
+    fixed = (ctypes.c_int32 * law.N_PARAMETERS)(*(round(constant.value * ONE) for constant in law.CONSTANTS))
     for share, expected in ((1.0, 1.0), (0.0, 0.0)):
         seen = Seen(200_000, 150_000, 100_000, 1200, 1000, round(share * ONE), 0)
         for _ in range(400):
             compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
-        assert memory.alpha / ONE == pytest.approx(expected, abs=3e-4)
-        assert memory.marks / ONE == pytest.approx(expected, abs=3e-4)
+        assert memory.company.alpha / ONE == pytest.approx(expected, abs=3e-4)
+        assert memory.company.marks / ONE == pytest.approx(expected, abs=3e-4)

@@ -19,7 +19,7 @@ from sysgym.emulator.packets.memory.callbacks import (
 )
 from sysgym.emulator.packets.memory.flow_record import FLOW, flow_at
 from sysgym.emulator.packets.memory.records import EVENT, NEVER_NS, event_at
-from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.emulator.packets.transports import Transport, get_transport, rounds
 from sysgym.emulator.packets.transports.base import callback_addresses
 
 
@@ -105,3 +105,21 @@ class Driver:
         for index in range(packets):
             self.event.now_ns += rtt_ns // packets
             self.ack(marked=index < marked_fraction * packets, rtt_ns=rtt_ns)
+
+
+def packet_ns(driver: Driver) -> float:
+    """The time that a packet takes on the flow's line."""
+    return float(8e9 * driver.flow.packet_bytes / driver.flow.line_rate_bps)
+
+
+def one_round(driver: Driver, queue: float = 0.0, *, marked: bool = False) -> float:
+    """ACKs with the round trip of a queue until a round ends; returns the window before the last of them."""
+    rtt_ns = int(driver.flow.base_rtt_ns + queue * packet_ns(driver))
+    end = driver.flow.state[rounds.ROUND_END]
+    before = float(driver.flow.state[rounds.WINDOW])
+    between_acks_ns = int(rtt_ns / max(end - driver.flow.una, 1.0))
+    while driver.flow.state[rounds.ROUND_END] == end:
+        before = float(driver.flow.state[rounds.WINDOW])
+        driver.event.now_ns += between_acks_ns
+        driver.ack(marked=marked, rtt_ns=rtt_ns)
+    return before

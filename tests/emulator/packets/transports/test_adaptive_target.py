@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from sysgym.emulator.packets.transports import Transport, get_transport, rounds
+from sysgym.emulator.packets.transports import Transport, get_transport, other_laws, rounds
 from sysgym.emulator.packets.transports import adaptive_target as law
 from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from tests.emulator.packets.transports.driver import Driver
+from tests.emulator.packets.transports.driver import Driver, one_round
 
 
 def with_constants(**changes: float) -> Transport:
@@ -35,23 +35,11 @@ def settled(transport: Transport, cwnd: float = 40.0) -> Driver:
     return driver
 
 
-def one_round(driver: Driver, queue: float = 0.0, *, marked: bool = False) -> float:
-    """ACKs with the round trip of a queue until a round ends; returns the window before the last of them."""
-    packet_ns = 8e9 * driver.flow.packet_bytes / driver.flow.line_rate_bps
-    rtt_ns = int(driver.flow.base_rtt_ns + queue * packet_ns)
-    end = driver.flow.state[rounds.ROUND_END]
-    before = float(driver.flow.state[rounds.WINDOW])
-    while driver.flow.state[rounds.ROUND_END] == end:
-        before = float(driver.flow.state[rounds.WINDOW])
-        driver.ack(marked=marked, rtt_ns=rtt_ns)
-    return before
-
-
 def target(driver: Driver) -> float:
     window = driver.flow.state[rounds.WINDOW]
     path = driver.flow.line_rate_bps * driver.flow.base_rtt_ns * 1e-9 / (8.0 * driver.flow.packet_bytes)
     least = value("target") + value("target_of_small") / math.sqrt(window) + value("target_of_path") * path
-    return float(least * 2.0 ** driver.flow.state[law.STRETCH])
+    return float(least * 2.0 ** driver.flow.state[other_laws.STRETCH])
 
 
 def test_below_the_target_it_grows_by_its_growth() -> None:
@@ -99,7 +87,7 @@ def test_decreases_without_effect_are_undone_and_raise_the_target() -> None:
     driver = settled(with_constants(patience=3.0))
     window, queue = float(driver.flow.state[rounds.WINDOW]), 400.0
     n_rounds = 0
-    while driver.flow.state[law.STRETCH] == 0.0:
+    while driver.flow.state[other_laws.STRETCH] == 0.0:
         one_round(driver, queue=queue)
         n_rounds += 1
         assert n_rounds < 20
@@ -116,22 +104,22 @@ def test_a_queue_that_follows_raises_nothing() -> None:
     while queue > 1.0:
         one_round(driver, queue=queue)
         queue *= 0.7
-    assert driver.flow.state[law.STRETCH] == 0.0
+    assert driver.flow.state[other_laws.STRETCH] == 0.0
 
 
 def test_a_raised_target_falls_back() -> None:
     driver = settled(with_constants(stretch_down=0.5))
-    driver.flow.state[law.STRETCH] = 1.0
+    driver.flow.state[other_laws.STRETCH] = 1.0
     one_round(driver, queue=2.0)
-    assert driver.flow.state[law.STRETCH] == pytest.approx(0.5)
+    assert driver.flow.state[other_laws.STRETCH] == pytest.approx(0.5)
     one_round(driver, queue=2.0)
     one_round(driver, queue=2.0)
-    assert driver.flow.state[law.STRETCH] == 0.0
+    assert driver.flow.state[other_laws.STRETCH] == 0.0
 
 
 def test_some_marks_reduce_the_window_as_dctcp() -> None:
     driver = settled(with_constants(mark_decrease=0.5))
-    driver.flow.state[rounds.ALPHA], driver.flow.state[law.MARKS] = 0.5, 0.1
+    driver.flow.state[rounds.ALPHA], driver.flow.state[other_laws.MARKS] = 0.5, 0.1
     before = one_round(driver, queue=2.0, marked=True)
     alpha = 0.5 + 0.5 / 16.0
     assert driver.flow.state[rounds.WINDOW] / before == pytest.approx(1.0 - alpha / 2.0, rel=0.02)
@@ -139,7 +127,7 @@ def test_some_marks_reduce_the_window_as_dctcp() -> None:
 
 def test_marks_that_never_stop_are_ignored() -> None:
     driver = settled(with_constants())
-    driver.flow.state[rounds.ALPHA] = driver.flow.state[law.MARKS] = 1.0
+    driver.flow.state[rounds.ALPHA] = driver.flow.state[other_laws.MARKS] = 1.0
     before = one_round(driver, queue=2.0, marked=True)
     assert driver.flow.state[rounds.WINDOW] == pytest.approx(before, rel=0.03)
 
@@ -170,7 +158,7 @@ def test_after_a_time_out_it_begins_with_one_packet() -> None:
 def test_windows_below_a_packet_are_paced() -> None:
     driver = settled(with_constants(most_decrease=0.75, patience=16.0), cwnd=1.0)
     for _ in range(3):
-        driver.flow.state[law.WINDOW_BELOW] = 0.0
+        driver.flow.state[other_laws.WINDOW_BELOW] = 0.0
         one_round(driver, queue=1e5)
     assert driver.flow.state[rounds.WINDOW] < 0.5
     assert driver.flow.cwnd == 1.0

@@ -1,0 +1,14 @@
+"""Search for the constants of the law ``adaptive_swift``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sysgym.agents.learned.congestion.adaptive_swift.agent import FORM
+from sysgym.agents.learned.congestion.law_search.search import SearchedLaw, search_law
+from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS
+
+LAW = SearchedLaw(FORM, CONSTANTS)
+
+train_adaptive_swift = partial(search_law, LAW)
+"""Trainer of the agent: :func:`~sysgym.agents.learned.congestion.law_search.search.search_law`."""

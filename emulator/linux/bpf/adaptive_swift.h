@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * What the transport `adaptive_swift` decides at an ACK, at the end of a round trip and after a loss, as in the
+ * simulator (emulator/packets/transports/adaptive_swift.py, which says what the constants mean). It does not use the
+ * kernel, so that a test can compile it for user space. Units are those of other_laws.h.
+ */
+#ifndef SYSGYM_ADAPTIVE_SWIFT_H
+#define SYSGYM_ADAPTIVE_SWIFT_H
+
+#include "other_laws.h"
+
+#define MARKS_IGNORED (4 * FIXED_ONE)
+#define LOSS_REST (16 * FIXED_ONE)
+
+struct constants {
+	int first_window;
+	int target;
+	int target_of_small;
+	int large_window;
+	int growth;
+	int start_growth;
+	int decrease;
+	int most_decrease;
+	int pace;
+	int patience;
+	int patience_again;
+	int stretch_up;
+	int stretch_down;
+	int stretch_calm;
+	int mark_decrease;
+	int marks_memory;
+	int loss_decrease;
+	int loss_least;
+};
+
+/* What a connection remembers between ACKs. */
+struct law {
+	unsigned int packets; /* the window, with its fraction; may be less than one packet */
+	unsigned int ssthresh;
+	unsigned int decreased_at_us;
+	struct company company;
+};
+
+/* What an ACK tells. */
+struct told {
+	unsigned long long rtt_ns;
+	unsigned long long base_rtt_ns; /* of an empty path */
+	unsigned int present_rtt_us; /* smoothed; at least that of the empty path */
+	unsigned int now_us;
+	unsigned int line_ns; /* time of a packet on the sender's line */
+};
+
+/* A window to the power of -1/2. */
+FIXED_POINT fixed share_of_small(fixed packets)
+{
+	fixed window = fixed_log2(most_of(packets, SMALLEST_TARGETED)) - (FIXED_SHIFT << FIXED_SHIFT);
+
+	return fixed_exp2(-(window >> 1));
+}
+
+/* Target of the queue where there are no other laws. */
+FIXED_POINT fixed least_target(const struct constants *constants, unsigned int packets)
+{
+	fixed share = share_of_small(packets) - share_of_small(constants->large_window);
+
+	return constants->target + fixed_product(constants->target_of_small, most_of(share, 0));
+}
+
+FIXED_POINT fixed target_of(const struct constants *constants, const struct law *law)
+{
+	return stretched(least_target(constants, law->packets), law->company.stretch);
+}
+
+/* The window after an ACK that tells of a queue below the target. */
+FIXED_POINT unsigned int law_grow(const struct constants *constants, struct law *law, unsigned int acked)
+{
+	fixed share = least_of(fixed_quotient((unsigned long long)acked << FIXED_SHIFT,
+					      most_of(law->packets, FIXED_ONE)), FIXED_ONE);
+	fixed packets = law->packets + fixed_product(constants->growth, share);
+
+	if (law->packets < law->ssthresh)
+		packets += (fixed)constants->start_growth * least_of(acked, 0xffff);
+	return least_of(packets, 0xffffffffu);
+}
+
+/* By what a queue above the target multiplies the window. */
+FIXED_POINT fixed factor_of_queue(const struct constants *constants, const struct law *law, fixed queue,
+				  fixed target, fixed path)
+{
+	fixed decrease = fixed_product(constants->decrease, fixed_quotient(queue - target, queue + path));
+
+	decrease = fixed_product(decrease,
+				 fixed_exp2(-fixed_product(constants->stretch_calm, law->company.stretch)));
+	return FIXED_ONE - least_of(decrease, constants->most_decrease);
+}
+
+/* Compare the queue with the target. Below it, return 1: the window may grow. Above it, decrease once a round trip. */
+FIXED_POINT int law_follow(const struct constants *constants, struct law *law, const struct told *told)
+{
+	fixed queue = packets_in(delay_ns(told->rtt_ns, told->base_rtt_ns), told->line_ns);
+	fixed target = target_of(constants, law);
+
+	if (queue < target)
+		return 1;
+	if (told->now_us - law->decreased_at_us >= told->present_rtt_us) {
+		fixed path = packets_in(delay_ns(told->base_rtt_ns, 0), told->line_ns);
+
+		law->decreased_at_us = told->now_us;
+		law->packets = fixed_product(law->packets, factor_of_queue(constants, law, queue, target, path));
+		law->ssthresh = least_of(law->ssthresh, law->packets);
+	}
+	return 0;
+}
+
+/* Adapt the target to the company of the round; beside other laws heed marks. */
+FIXED_POINT void law_end_round(const struct constants *constants, struct law *law, const struct seen *seen)
+{
+	const struct adaptation adaptation = {
+		.patience = constants->patience,
+		.patience_again = constants->patience_again,
+		.up = constants->stretch_up,
+		.undo = FIXED_ONE,
+		.down = constants->stretch_down,
+	};
+	struct queues queues = queues_of(seen);
+	fixed factor = factor_of_marks(&law->company, seen->marked_share, constants->mark_decrease,
+				       constants->marks_memory, MARKS_IGNORED);
+
+	queues.target = target_of(constants, law);
+	law->packets = adapt_target(&adaptation, &law->company, &queues, law->packets, law->packets,
+				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns));
+	if (law->company.stretch && !seen->lost)
+		law->packets = fixed_product(law->packets, factor);
+}
+
+FIXED_POINT void law_lose(const struct constants *constants, struct law *law, unsigned int now_us)
+{
+	fixed weight = weight_of_loss(&law->company, constants->loss_least, LOSS_REST);
+
+	law->decreased_at_us = now_us;
+	law->packets = fixed_product(law->packets, FIXED_ONE - fixed_product(constants->loss_decrease, weight));
+	law->ssthresh = least_of(law->ssthresh, law->packets);
+}
+
+FIXED_POINT void law_start(struct law *law, unsigned int packets, unsigned int now_us)
+{
+	law->packets = packets;
+	law->ssthresh = ~0u;
+	law->decreased_at_us = now_us - (1u << 31); /* long ago */
+	company_start(&law->company, packets);
+}
+
+#endif

@@ -1,0 +1,230 @@
+"""Adaptive Swift: Swift's window control, with a target of the queue that adapts to other laws.
+
+At each ACK the window follows the round trip, as in Swift (Kumar et al., SIGCOMM 2020, algorithm 1): it grows
+additively while the queue is below a target, and decreases in proportion to the excess at most once per round
+trip. The target is larger for small windows, which makes shares equal (3.5). What is different:
+
+- Others that keep longer queues would take everything. They are noticed at the end of a round trip, and the
+  target rises; meanwhile marks count, too (:mod:`~sysgym.emulator.packets.transports.other_laws`).
+- Windows are paced, and grow faster until the first decrease.
+- A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
+- Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
+
+It has 18 constants, in packets, round trips and shares, so that they fit every line. They are the transport's
+parameters: a search over them needs no compilation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.transports import other_laws
+from sysgym.emulator.packets.transports.base import Transport, parameter
+from sysgym.emulator.packets.transports.constants import Constant, checked_values
+from sysgym.emulator.packets.transports.other_laws import (
+    QUEUE,
+    RESTS,
+    STRETCH,
+    WINDOW_BELOW,
+    adapt_target,
+    factor_of_marks,
+    mean_queue,
+    weight_of_loss,
+)
+from sysgym.emulator.packets.transports.rounds import (
+    LOST,
+    WINDOW,
+    begin_round,
+    bound_window,
+    count_ack,
+    line_packets_per_ns,
+    pace_window,
+    present_rtt_ns,
+    round_is_over,
+)
+
+NAME = "adaptive_swift"
+
+CONSTANTS = (
+    Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's"),
+    Constant("target", 2.0, 0.25, 64.0, "target of the queue, packets"),
+    Constant(
+        "target_of_small",
+        30.0,
+        0.5,
+        128.0,
+        "its addition for small windows; for w packets over sqrt(w), less",
+    ),
+    Constant("large_window", 100.0, 8.0, 2000.0, "window from which nothing is added, packets"),
+    Constant("growth", 2.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
+    Constant("start_growth", 0.5, 0.01, 1.0, "growth for each acknowledged packet, until the first decrease"),
+    Constant("decrease", 0.4, 0.05, 2.0, "decrease over the relative excess"),
+    Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
+    Constant("pace", 2.0, 1.0, 8.0, "pace, windows a round trip"),
+    Constant(
+        "patience", 12.0, 1.05, 64.0, "factor of a decrease without effect, from which the target rises"
+    ),
+    Constant("patience_again", 1.3, 1.05, 8.0, "the same while the target is raised"),
+    Constant("stretch_up", 1.0, 0.05, 3.0, "doublings by which the target then rises above the queue"),
+    Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which the target falls in a round trip"),
+    Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling of the target"),
+    Constant("mark_decrease", 0.5, 0.01, 1.0, "decrease over the average share of marks"),
+    Constant("marks_memory", 0.2, 0.002, 0.5, "gain of the slow average of marks"),
+    Constant("loss_decrease", 0.4, 0.1, 0.7, "decrease after a loss with a queue at the target or above"),
+    Constant("loss_least", 0.1, 0.01, 0.7, "decrease after a loss without a queue, over the former"),
+)
+"""Constants of the law, in the order of the transport's parameters."""
+
+N_PARAMETERS = len(CONSTANTS)
+(
+    FIRST_WINDOW, TARGET, TARGET_OF_SMALL, LARGE_WINDOW, GROWTH, START_GROWTH, DECREASE, MOST_DECREASE, PACE,
+    PATIENCE, PATIENCE_AGAIN, STRETCH_UP, STRETCH_DOWN, STRETCH_CALM, MARK_DECREASE, MARKS_MEMORY,
+    LOSS_DECREASE, LOSS_LEAST,
+) = range(N_PARAMETERS)  # fmt: skip
+
+MOST_WINDOW = 1e6  # packets
+SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
+MARKS_IGNORED = 4.0  # power of the slow average of marks
+LOSS_REST = 16.0  # round trips
+
+# Slots of flow.state, beside those of rounds and other_laws.
+DECREASED_AT_NS = other_laws.OWN
+
+
+@njit(forceinline=True)
+def set_window(flow: Any, event: Any, window: float) -> None:
+    """Set window and pace; below one packet, one is in flight at a time, paced at the window's rate."""
+    bound_window(flow, window, MOST_WINDOW)
+    pace_window(flow, parameter(event, PACE), present_rtt_ns(flow))
+
+
+@njit(forceinline=True)
+def least_target(flow: Any, event: Any) -> float:
+    """Return the target of the queue, in packets, where there are no other laws."""
+    share = 1.0 / math.sqrt(max(flow.state[WINDOW], SMALLEST_TARGETED))
+    share -= 1.0 / math.sqrt(parameter(event, LARGE_WINDOW))
+    return float(parameter(event, TARGET) + parameter(event, TARGET_OF_SMALL) * max(share, 0.0))
+
+
+@njit(forceinline=True)
+def may_decrease(flow: Any, event: Any) -> bool:
+    """Return whether a round trip has passed since the last decrease."""
+    return bool(event.now_ns - flow.state[DECREASED_AT_NS] >= present_rtt_ns(flow))
+
+
+@njit(forceinline=True)
+def grow(flow: Any, event: Any) -> None:
+    """Grow, if the window is the limit: faster until the first decrease."""
+    window = flow.state[WINDOW]
+    if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
+        return
+    if window < flow.ssthresh:
+        flow.state[WINDOW] += parameter(event, START_GROWTH) * event.acked_packets
+    share = min(event.acked_packets / max(window, 1.0), 1.0)
+    flow.state[WINDOW] += parameter(event, GROWTH) * share
+
+
+@njit(forceinline=True)
+def follow_delay(flow: Any, event: Any) -> None:
+    """Grow while the queue is below the target; above it, decrease at most once per round trip."""
+    state = flow.state
+    per_ns = line_packets_per_ns(flow)
+    queue = per_ns * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0)
+    target = least_target(flow, event) * 2.0 ** state[STRETCH]
+    if queue < target:
+        grow(flow, event)
+    elif may_decrease(flow, event):
+        excess = (queue - target) / (queue + per_ns * flow.base_rtt_ns)
+        decrease = parameter(event, DECREASE) * excess
+        decrease *= 2.0 ** (-parameter(event, STRETCH_CALM) * state[STRETCH])
+        state[DECREASED_AT_NS] = event.now_ns
+        state[WINDOW] *= 1.0 - min(decrease, parameter(event, MOST_DECREASE))
+        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+
+
+@njit
+def end_round(flow: Any, event: Any) -> None:
+    """Adapt the target to the company of the round; beside other laws heed marks."""
+    state = flow.state
+    target = least_target(flow, event) * 2.0 ** state[STRETCH]
+    factor = factor_of_marks(
+        flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
+    )
+    adapt_target(
+        flow,
+        state[WINDOW],
+        target,
+        mean_queue(flow),
+        parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN),
+        parameter(event, STRETCH_UP),
+        1.0,
+        parameter(event, STRETCH_DOWN),
+    )
+    if state[STRETCH] > 0.0 and state[LOST] == 0.0:
+        state[WINDOW] *= factor
+    state[RESTS] = max(state[RESTS] - 1.0, 0.0)
+    begin_round(flow)
+
+
+def on_start(flow: Any, event: Any) -> None:
+    """Set the first window."""
+    state = flow.state
+    state[QUEUE] = 1.0  # unknown
+    state[DECREASED_AT_NS] = -1e18
+    begin_round(flow)
+    set_window(flow, event, flow.cwnd * parameter(event, FIRST_WINDOW))
+    state[WINDOW_BELOW] = state[WINDOW]
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Count the ACK and compare its round trip with the target; once per round trip, adapt the target."""
+    count_ack(flow, event)
+    if event.rtt_ns > 0:
+        follow_delay(flow, event)
+    if round_is_over(flow):
+        end_round(flow, event)
+    set_window(flow, event, flow.state[WINDOW])
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """Reduce the window, the less, the shorter the queue was."""
+    state = flow.state
+    state[LOST] = 1.0
+    state[DECREASED_AT_NS] = event.now_ns
+    weight = weight_of_loss(flow, parameter(event, LOSS_LEAST), LOSS_REST)
+    set_window(flow, event, state[WINDOW] * (1.0 - parameter(event, LOSS_DECREASE) * weight))
+    flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+
+
+def on_timeout(flow: Any, event: Any) -> None:
+    """Start again from one packet (RFC 5681, 3.1)."""
+    flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
+    begin_round(flow)
+    flow.state[LOST] = 1.0
+    set_window(flow, event, 1.0)
+
+
+def adaptive_swift_transport(parameters: Iterable[float]) -> Transport:
+    """Return the transport with the given constants.
+
+    Args:
+        parameters: A value for each of :data:`CONSTANTS`.
+
+    Raises:
+        SysgymError: If their number is wrong, or one is outside its bounds.
+    """
+    return Transport(
+        name=NAME,
+        summary="Swift with a target that adapts to other laws; constants found by search",
+        reference="after Kumar et al. (Swift), SIGCOMM 2020, and RFC 8257",
+        on_start=on_start,
+        on_ack=on_ack,
+        on_loss=on_loss,
+        on_timeout=on_timeout,
+        ecn_capable=True,
+        parameters=checked_values(NAME, CONSTANTS, parameters),
+    )

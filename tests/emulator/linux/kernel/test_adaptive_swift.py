@@ -1,0 +1,215 @@
+"""Decisions of the kernel's law `adaptive_swift`, compiled for user space, beside the simulator's."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
+from sysgym.emulator.packets.transports import adaptive_swift as law
+from sysgym.emulator.packets.transports import other_laws, rounds
+
+from . import company
+from .company import LEVEL_ONE, MOST_PACKETS, ONE, Seen, assert_alike, flow_of, simulator_in_python
+from .user_space import compiled_for_user_space
+
+MOST_QUEUE = 2.0**24
+
+SOURCE = """
+#include "adaptive_swift.h"
+unsigned int grow(const struct constants *constants, struct law *law, unsigned int acked)
+{
+	return law_grow(constants, law, acked);
+}
+int follow(const struct constants *constants, struct law *law, const struct told *told)
+{
+	return law_follow(constants, law, told);
+}
+void end_round(const struct constants *constants, struct law *law, const struct seen *seen)
+{
+	law_end_round(constants, law, seen);
+}
+void lose(const struct constants *constants, struct law *law, unsigned int now_us)
+{
+	law_lose(constants, law, now_us);
+}
+"""
+
+
+class Law(ctypes.Structure):
+    """``struct law``."""
+
+    _fields_ = [
+        ("packets", ctypes.c_uint32),
+        ("ssthresh", ctypes.c_uint32),
+        ("decreased_at_us", ctypes.c_uint32),
+        ("company", company.Company),
+    ]
+
+
+class Told(ctypes.Structure):
+    """``struct told``."""
+
+    _fields_ = [
+        ("rtt_ns", ctypes.c_uint64),
+        ("base_rtt_ns", ctypes.c_uint64),
+        ("present_rtt_us", ctypes.c_uint32),
+        ("now_us", ctypes.c_uint32),
+        ("line_ns", ctypes.c_uint32),
+    ]
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return compiled_for_user_space(SOURCE, tmp_path_factory.mktemp("adaptive_swift"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def uncompiled_simulator() -> Iterator[None]:
+    with simulator_in_python(law):
+        yield
+
+
+def test_constants_have_the_order_of_the_simulators() -> None:
+    text = (SOURCES / "adaptive_swift.h").read_text()
+    body = re.search(r"struct constants \{(.*?)\}", text, re.DOTALL)
+    assert body is not None
+    assert re.findall(r"int (\w+);", body[1]) == [constant.name for constant in law.CONSTANTS]
+
+
+def draw_law(rng: np.random.Generator) -> Law:
+    """A connection's memory in the middle of its life."""
+    packets = company.draw_packets(rng)
+    return Law(
+        packets=round(packets * ONE),
+        ssthresh=min(round(packets * 2.0 ** rng.uniform(-2.0, 4.0) * ONE), 2**32 - 1),
+        company=company.draw_company(packets, rng),
+    )
+
+
+class Event(list[float]):
+    """Constants, and what an ACK tells."""
+
+    acked_packets: int
+    duplicate = 0
+    window_limited = 1
+    now_ns: int
+    rtt_ns: int
+
+
+@settings(deadline=None, max_examples=500)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fixed, constants = company.draw_constants(law.CONSTANTS, rng)
+    memory = draw_law(rng)
+    line_ns, base_us = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (3.0, 17.0)))
+    flow = flow_of(memory, line_ns, base_us * 1000)
+    flow.in_recovery = 0
+    target = law.least_target(flow, constants) * 2.0 ** flow.state[other_laws.STRETCH]
+    delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
+    assume(delay_ns < 2**32 and max(target, max(delay_ns, base_us * 1000) / line_ns) < MOST_QUEUE)
+    assume(abs(delay_ns - target * line_ns) > 2e-3 * target * line_ns + 1.0)
+    now_us = int(rng.integers(2**31))
+    memory.decreased_at_us = now_us - round(base_us * 2.0 ** rng.uniform(-2.0, 2.0)) % 2**32
+    since_us = now_us - memory.decreased_at_us if memory.decreased_at_us <= now_us else now_us + 2**32
+    flow.state[law.DECREASED_AT_NS] = (now_us - since_us) * 1000.0
+    event = Event(constants)
+    event.acked_packets = int(rng.integers(1, 40))
+    event.now_ns, event.rtt_ns = now_us * 1000, base_us * 1000 + delay_ns
+    told = Told(event.rtt_ns, base_us * 1000, base_us, now_us, line_ns)
+    law.follow_delay(flow, event)
+    assume(flow.state[rounds.WINDOW] < MOST_PACKETS)
+    if compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told)):
+        memory.packets = compiled.grow(fixed, ctypes.byref(memory), event.acked_packets)
+    assert_alike(memory, flow)
+    assert (memory.decreased_at_us == now_us) == (flow.state[law.DECREASED_AT_NS] == event.now_ns)
+
+
+@settings(deadline=None, max_examples=500)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fixed, constants = company.draw_constants(law.CONSTANTS, rng)
+    memory = draw_law(rng)
+    line_ns, base_ns = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (13.0, 27.0)))
+    flow = flow_of(memory, line_ns, base_ns)
+    target = law.least_target(flow, constants) * 2.0 ** flow.state[other_laws.STRETCH]
+    delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
+    least_ns = round(delay_ns * rng.uniform())
+    assume(delay_ns < 2**32 and target < MOST_QUEUE and max(delay_ns, base_ns) / line_ns < MOST_QUEUE)
+    before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
+    memory.company.queue_before_ns = before_ns
+    flow.state[other_laws.QUEUE_BEFORE] = before_ns / line_ns
+    # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
+    for one, other in (
+        (delay_ns, target * line_ns),
+        (least_ns, target * line_ns),
+        (delay_ns, other_laws.FOLLOWS * before_ns),
+    ):
+        assume(abs(one - other) > 2e-3 * other + 1.0)
+    seen = Seen(
+        mean_rtt_ns=base_ns + delay_ns, least_rtt_ns=base_ns + least_ns, base_rtt_ns=base_ns, line_ns=line_ns
+    )
+    company.see(flow, seen, rng)
+    law.end_round(flow, constants)
+    assume(flow.state[other_laws.WINDOW_BELOW] < MOST_PACKETS)
+    compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
+    assert_alike(memory, flow)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_loss_matters_as_much_as_on_the_simulator(compiled: ctypes.CDLL, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fixed, constants = company.draw_constants(law.CONSTANTS, rng)
+    memory = draw_law(rng)
+    flow = flow_of(memory, 1000, 100_000)
+    event = Event(constants)
+    event.now_ns = 5_000
+    compiled.lose(fixed, ctypes.byref(memory), 5)
+    law.on_loss(flow, event)
+    assume(flow.state[rounds.WINDOW] > rounds.LEAST_WINDOW)
+    assert_alike(memory, flow)
+    assert memory.decreased_at_us == 5
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    times=st.tuples(*[st.integers(0, 2**34)] * 3),
+    line_ns=st.sampled_from([0, 1, 30, 1200, 12_000_000, 2**32 - 1]),
+    acked=st.integers(0, 2**32 - 1),
+    share=st.integers(0, 2**16),
+)
+def test_nothing_overflows(
+    compiled: ctypes.CDLL, seed: int, times: tuple[int, int, int], line_ns: int, acked: int, share: int
+) -> None:
+    """Whatever a kernel measures: the window grows only by its growth or when it is restored."""
+    rng = np.random.default_rng(seed)
+    fixed, _ = company.draw_constants(law.CONSTANTS, rng)
+    memory, before = draw_law(rng), Law()
+    ctypes.memmove(ctypes.byref(before), ctypes.byref(memory), ctypes.sizeof(Law))
+    most, middle, least = sorted(times, reverse=True)
+    told = Told(most, least, int(rng.integers(2**26)), int(rng.integers(2**32)), line_ns)
+    may_grow = compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told))
+    assert memory.packets <= before.packets
+    assert memory.packets >= before.packets * (1.0 - fixed[law.MOST_DECREASE] / ONE) - 2
+    grown = compiled.grow(fixed, ctypes.byref(memory), acked) & 0xFFFFFFFF
+    assert grown >= memory.packets or not may_grow
+    seen = Seen(most, middle, least, line_ns, acked, share, 0)
+    compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
+    assert memory.packets <= max(before.packets, before.company.window_below)
+    assert memory.company.stretch <= other_laws.MOST_STRETCH * ONE
+    assert memory.company.level <= LEVEL_ONE + 1
+
+
+def test_it_has_the_room_of_the_other_law() -> None:
+    """A connection's private memory is full (``PRIVATE_BYTES``)."""
+    assert ctypes.sizeof(Law) == 32

@@ -1,0 +1,182 @@
+"""Swift with a target that adapts to other laws: its rules one by one, and what they are for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from sysgym.emulator.packets.transports import Transport, get_transport, other_laws, rounds
+from sysgym.emulator.packets.transports import adaptive_swift as law
+from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, adaptive_swift_transport
+from sysgym.envs.congestion.sharing import measure_sharing
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import SysgymError
+from tests.emulator.packets.transports.driver import Driver, one_round, packet_ns
+
+
+def with_constants(**changes: float) -> Transport:
+    """The law with other constants than the usual ones."""
+    values = {constant.name: constant.value for constant in CONSTANTS}
+    return adaptive_swift_transport({**values, **changes}.values())
+
+
+def settled(transport: Transport, cwnd: float = 40.0) -> Driver:
+    """A flow that no longer starts, at the beginning of a round."""
+    driver = Driver(transport, cwnd=cwnd)
+    driver.flow.ssthresh = 1.0
+    one_round(driver)
+    return driver
+
+
+def window(driver: Driver) -> float:
+    return float(driver.flow.state[rounds.WINDOW])
+
+
+def target(driver: Driver, **constants: float) -> float:
+    value = {constant.name: constant.value for constant in CONSTANTS} | constants
+    small = 1.0 / math.sqrt(window(driver)) - 1.0 / math.sqrt(value["large_window"])
+    least = value["target"] + value["target_of_small"] * max(small, 0.0)
+    return float(least * 2.0 ** driver.flow.state[other_laws.STRETCH])
+
+
+def ack_queue(driver: Driver, queue: float) -> float:
+    """One ACK that tells of a queue, after two round trips; returns by what it multiplies the window."""
+    before = window(driver)
+    rtt_ns = int(driver.flow.base_rtt_ns + queue * packet_ns(driver))
+    driver.ack(rtt_ns=rtt_ns, now_ns=int(driver.event.now_ns) + 2 * rtt_ns)
+    return window(driver) / before
+
+
+def test_below_the_target_it_grows_by_its_growth() -> None:
+    driver = settled(with_constants(growth=3.0))
+    before = window(driver)
+    one_round(driver, queue=1.0)
+    assert window(driver) - before == pytest.approx(3.0, rel=0.15)
+
+
+def test_until_the_first_decrease_it_grows_by_a_share_of_what_is_acknowledged() -> None:
+    driver = Driver(with_constants(start_growth=0.5, growth=0.1), cwnd=20.0)
+    driver.ack(packets=2, rtt_ns=int(driver.flow.base_rtt_ns))
+    assert window(driver) == pytest.approx(20.0 + 0.5 * 2 + 0.1 * 2 / 20.0)
+    ack_queue(driver, queue=1000.0)
+    before = window(driver)
+    driver.ack(packets=2, rtt_ns=int(driver.flow.base_rtt_ns))
+    assert window(driver) - before == pytest.approx(0.1 * 2 / before)
+
+
+def test_above_the_target_it_decreases_at_once_by_the_relative_excess() -> None:
+    constants = {"decrease": 0.5, "most_decrease": 0.75}
+    driver = settled(with_constants(**constants))
+    queue = 3.0 * target(driver)
+    path = driver.flow.base_rtt_ns / packet_ns(driver)
+    expected = 0.5 * (queue - target(driver)) / (queue + path)
+    assert 1.0 - ack_queue(driver, queue) == pytest.approx(expected, rel=0.01)
+
+
+def test_it_decreases_once_a_round_trip() -> None:
+    driver = settled(with_constants())
+    ack_queue(driver, queue=500.0)
+    before = window(driver)
+    for _ in range(5):
+        driver.ack(rtt_ns=int(driver.flow.base_rtt_ns + 500.0 * packet_ns(driver)))
+    assert window(driver) == before
+
+
+def test_no_decrease_is_larger_than_the_largest() -> None:
+    driver = settled(with_constants(most_decrease=0.2, decrease=2.0))
+    assert ack_queue(driver, queue=1e5) == pytest.approx(0.8, rel=0.01)
+
+
+def test_small_windows_have_a_larger_target_and_large_ones_the_least() -> None:
+    small, large = settled(with_constants(), cwnd=2.0), settled(with_constants(), cwnd=400.0)
+    queue = 0.5 * (target(small) + target(large))
+    assert ack_queue(small, queue) > 1.0 > ack_queue(large, queue)
+    assert target(large) == pytest.approx(next(one.value for one in CONSTANTS if one.name == "target"))
+
+
+def test_decreases_without_effect_are_undone_and_raise_the_target() -> None:
+    driver = settled(with_constants(patience=8.0, most_decrease=0.4, decrease=2.0))
+    before, queue, n_rounds, least = window(driver), 400.0, 0, 0.0
+    while driver.flow.state[other_laws.STRETCH] == 0.0:
+        least = target(driver)
+        one_round(driver, queue=queue)
+        n_rounds += 1
+        assert n_rounds < 30
+    assert n_rounds >= 3
+    assert window(driver) >= before
+    raised = least * 2.0 ** float(driver.flow.state[other_laws.STRETCH])
+    assert queue < raised <= 2.0 * queue * 1.01  # the target of the small window, by a doubling
+
+
+def test_a_queue_that_follows_raises_nothing() -> None:
+    driver, queue = settled(with_constants(patience=1.5)), 400.0
+    while queue > 1.0:
+        one_round(driver, queue=queue)
+        queue *= 0.7
+    assert driver.flow.state[other_laws.STRETCH] == 0.0
+
+
+def test_marks_count_beside_other_laws_only() -> None:
+    alone, beside = settled(with_constants()), settled(with_constants())
+    for driver in (alone, beside):
+        driver.flow.state[rounds.ALPHA], driver.flow.state[other_laws.MARKS] = 0.5, 0.1
+    beside.flow.state[other_laws.STRETCH] = 1.0
+    before = one_round(alone, queue=1.0, marked=True)
+    assert window(alone) >= before
+    before = one_round(beside, queue=1.0, marked=True)
+    assert window(beside) / before == pytest.approx(1.0 - (0.5 + 0.5 / 16.0) / 2.0, rel=0.02)
+
+
+@pytest.mark.parametrize(("queue", "decrease"), [(0.0, 0.04), (1e3, 0.4)])
+def test_a_loss_matters_as_much_as_the_queue(queue: float, decrease: float) -> None:
+    driver = settled(with_constants(loss_decrease=0.4, loss_least=0.1))
+    one_round(driver, queue=queue)
+    before = window(driver)
+    driver.lose()
+    assert window(driver) / before == pytest.approx(1.0 - decrease)
+
+
+def test_after_a_time_out_it_begins_with_one_packet() -> None:
+    driver = settled(with_constants())
+    half = 0.5 * window(driver)
+    driver.time_out()
+    assert window(driver) == 1.0
+    assert driver.flow.ssthresh == pytest.approx(half)
+
+
+def test_windows_are_paced_and_below_a_packet_at_their_rate() -> None:
+    driver = settled(with_constants(pace=2.0, most_decrease=0.75, decrease=2.0, patience=64.0), cwnd=4.0)
+    driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
+    rate_bps = window(driver) * driver.flow.packet_bytes * 8e9 / driver.flow.base_rtt_ns
+    assert driver.flow.pacing_rate_bps == pytest.approx(2.0 * rate_bps, rel=0.01)
+    for _ in range(4):
+        ack_queue(driver, queue=1e5)
+    assert window(driver) < 0.5
+    assert driver.flow.cwnd == 1.0
+    rate_bps = window(driver) * driver.flow.packet_bytes * 8e9 / driver.flow.srtt_ns
+    assert driver.flow.pacing_rate_bps == pytest.approx(rate_bps, rel=0.01)
+
+
+@pytest.mark.parametrize("change", [{"target": 1e9}, {"growth": math.nan}, {"patience": -1.0}])
+def test_constants_outside_their_bounds_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(SysgymError, match=f"adaptive_swift: {next(iter(change))} is "):
+        with_constants(**change)
+
+
+def test_another_number_of_constants_is_refused() -> None:
+    with pytest.raises(SysgymError, match=f"expected {law.N_PARAMETERS} constants, got 1"):
+        adaptive_swift_transport([1.0])
+
+
+@pytest.mark.parametrize("other", ["dctcp", "cubic", "bbr", "swift"])
+def test_beside_other_laws_it_keeps_a_share(other: str) -> None:
+    scenario = load_scenario("dumbbell-10g", expect=CongestionScenario)
+    ours = measure_sharing(scenario, with_constants(), get_transport(other), 0.3, 0).share
+    assert 0.5 < ours < 1.5
+
+
+def test_its_own_flows_share_equally() -> None:
+    scenario = load_scenario("dumbbell-10g", expect=CongestionScenario)
+    assert measure_sharing(scenario, with_constants(), with_constants(), 0.1, 0).jain_index > 0.995
