@@ -30,7 +30,7 @@ from sysgym.emulator.linux.kernel.parameters import in_fixed_point
 from sysgym.emulator.packets.memory.flow_record import FLOW
 from sysgym.emulator.packets.memory.records import EVENT
 from sysgym.emulator.packets.transports import adaptive_target as law
-from sysgym.emulator.packets.transports import rounds
+from sysgym.emulator.packets.transports import other_laws, rounds
 
 SITUATIONS, PASSES, REPEATS = 1024, 200, 9
 PACKET_BYTES, LINE_RATE_BPS, BASE_RTT_NS = 1500, 10e9, 20_000
@@ -53,8 +53,8 @@ double measure(const struct constants *constants, const double *situations, int 
 
 		law_start(&laws[k], (unsigned int)(one[0] * FIXED_ONE));
 		laws[k].ssthresh = laws[k].packets;
-		laws[k].window_below = laws[k].packets;
-		laws[k].queue_before_ns = (unsigned int)one[1];
+		laws[k].company.window_below = laws[k].packets;
+		laws[k].company.queue_before_ns = (unsigned int)one[1];
 		rounds[k] = (struct seen){
 			.mean_rtt_ns = BASE_RTT_NS + (uint64_t)one[1],
 			.least_rtt_ns = BASE_RTT_NS + (uint64_t)one[2],
@@ -115,13 +115,13 @@ def in_simulator(parameters: np.ndarray[Any, Any]) -> float:
     events["parameters"], events["n_parameters"] = parameters.ctypes.data, len(parameters)
     states = np.zeros((SITUATIONS, FLOW["state"].shape[0]))
     for state, (window, delay_ns, least_ns, delivered, marked) in zip(states, situations(), strict=True):
-        state[rounds.WINDOW] = state[law.WINDOW_BELOW] = window
+        state[rounds.WINDOW] = state[other_laws.WINDOW_BELOW] = window
         state[rounds.RTT_SUM_NS], state[rounds.RTT_SAMPLES] = BASE_RTT_NS + delay_ns, 1.0
         state[rounds.RTT_LEAST_NS] = BASE_RTT_NS + least_ns
         state[rounds.DELIVERED] = delivered
         state[rounds.ACKED], state[rounds.MARKED] = 1.0, marked
-        state[law.QUEUE_BEFORE] = delay_ns * LINE_RATE_BPS / (8e9 * PACKET_BYTES)
-        state[law.PER_ROUND] = state[law.QUEUE] = 1.0
+        state[other_laws.QUEUE_BEFORE] = delay_ns * LINE_RATE_BPS / (8e9 * PACKET_BYTES)
+        state[law.PER_ROUND] = state[other_laws.QUEUE] = 1.0
 
     def once(decide: bool) -> float:
         start_ns = time.perf_counter_ns()

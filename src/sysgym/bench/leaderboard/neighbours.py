@@ -98,7 +98,8 @@ def sharing_of(rows: Sequence[Mapping[str, Any]], contenders: Sequence[Contender
         contenders: The law, once for each of its trainings.
     """
     facts: list[LawFacts] = []
-    means, episodes = [], []
+    means: list[float] = []
+    episodes: list[float] = []
     for contender in contenders:
         found: dict[str, dict[int, float]] = {law: {} for law in NEIGHBOURS}
         for row in filter(_is_common, rows):
@@ -118,7 +119,11 @@ def sharing_of(rows: Sequence[Mapping[str, Any]], contenders: Sequence[Contender
             episodes += by_seed.values()
     if not facts:
         return None
-    worst = LawFacts(*(any(one[k] for one in facts) for k in (0, 1)), all(one.kernel for one in facts))
+    worst = LawFacts(
+        marks=any(one.marks for one in facts),
+        switches=any(one.switches for one in facts),
+        kernel=all(one.kernel for one in facts),
+    )
     return Sharing(worst, min(means), min(episodes), 2.0 - max(means), 2.0 - max(episodes))
 
 
