@@ -32,7 +32,7 @@ from sysgym.emulator.packets.memory.records import EVENT
 from sysgym.emulator.packets.transports import adaptive_target as law
 from sysgym.emulator.packets.transports import other_laws, rounds
 
-SITUATIONS, PASSES, REPEATS = 1024, 200, 9
+SITUATIONS, PASSES, REPEATS = 1024, 10, 200
 PACKET_BYTES, LINE_RATE_BPS, BASE_RTT_NS = 1500, 10e9, 20_000
 
 PROGRAM = """

@@ -10,8 +10,8 @@ over that of the best classic of its scenario on the same seed. Prints the mean 
 of the best classic, of tuned Swift and of HPCC, the classics that are ahead in a scenario in
 goodput, p99 queue and p99 slowdown at once, and what the law costs against DCTCP by size of flow. The picture
 shows p99 slowdown against p99 queue. With ``--page``, the tables replace what is between
-``<!-- begin scores -->`` and ``<!-- end scores -->`` there. With ``--cost-of`` only what a law costs is
-printed, in the networks with flows that end.
+``<!-- begin scores -->`` and ``<!-- end scores -->`` there. Rows without adaptive_target give the scores
+alone. With ``--cost-of`` only what a law costs is printed, in the networks with flows that end.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def score_table(scores: Mapping[str, Values]) -> str:
         intervals = [mean_over_scenarios([one[name] for one in some]) for some in (new, every)]
         body.append([name, *(interval_text(interval, 2) for interval in intervals)])
     best = max(CLASSICS, key=lambda law: _mean_score(new, law))
-    for other in (best, *(law for law in (TUNED, WITH_TELEMETRY) if law in new[0])):
+    others = (best, *(law for law in (TUNED, WITH_TELEMETRY) if law in new[0]))
+    for other in others if LAW in new[0] else ():
         less = [
             mean_difference([one[LAW] for one in some], [one[other] for one in some]) for some in (new, every)
         ]
@@ -219,7 +220,9 @@ def main() -> None:
     scores, bests = {}, {}
     for scenario, some in rows.items():
         scores[scenario], bests[scenario] = scores_of(some)
-    parts = [score_table(scores), scenario_table(scores, bests, rows), cost_table(rows)]
+    parts = [score_table(scores)]
+    if all(LAW in one for one in scores.values()):
+        parts += [scenario_table(scores, bests, rows), cost_table(rows)]
     text = "\n\n".join(parts)
     print(text)
     if given.picture is not None:
