@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
-from sysgym.agents.learned.congestion.adaptive_target.agent import FORM as ADAPTIVE_TARGET
+from sysgym.agents.learned.congestion.law_search.laws import law_of_file
 from sysgym.agents.learned.congestion.neural.agent import FORM as NEURAL
 from sysgym.agents.learned.shipped import FOLDER
 from sysgym.scenarios.errors import SysgymError
@@ -42,7 +42,7 @@ def main() -> None:
 
 def _law(checkpoint: Path) -> Path:
     agent = parse_json(read_limited(checkpoint, LARGEST_BYTES)).get("agent")
-    form = ADAPTIVE_TARGET if agent == ADAPTIVE_TARGET.agent else NEURAL
+    form = NEURAL if agent == NEURAL.agent else law_of_file(checkpoint).form
     path = FOLDER / f"{form.agent}.json"
     form.write(form.read(checkpoint), path)
     return path

@@ -26,7 +26,7 @@ CONGESTION = {
     "allreduce-two-jobs-leafspine",
     "alltoall-fattree-k4",
     "alltoall-leafspine-2to1",
-    "dumbbell-100g-32-flows",
+    "dumbbell-100g-early-marks",
     "dumbbell-100m-hadoop",
     "dumbbell-10g",
     "dumbbell-1g-10ms-websearch",

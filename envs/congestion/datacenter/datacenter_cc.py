@@ -148,7 +148,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     One id, `sysgym/DatacenterCC-v0`; `scenario` selects the configuration: `allreduce-ring-16`,
     `allreduce-tree-hadoop-mix`, `allreduce-two-jobs-leafspine`, `alltoall-fattree-k4`,
-    `alltoall-leafspine-2to1`, `dumbbell-100g-32-flows`, `dumbbell-100m-hadoop`, `dumbbell-10g`,
+    `alltoall-leafspine-2to1`, `dumbbell-100g-early-marks`, `dumbbell-100m-hadoop`, `dumbbell-10g`,
     `dumbbell-1g-10ms-websearch`, `dumbbell-20m-hadoop`, `dumbbell-40g-websearch`,
     `fattree-k4-hadoop-unmarked`, `fattree-k4-rpc`, `fattree-k4-websearch`, `fattree-k4-websearch-drained`,
     `fattree-k4-websearch-lossless`, `fattree-k4-websearch-shared`, `fattree-k4-websearch-trimming`,

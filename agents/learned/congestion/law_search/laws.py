@@ -1,0 +1,29 @@
+"""Laws whose constants are searched, by the names of their agents."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from sysgym.agents.learned.congestion.adaptive_swift.search import LAW as ADAPTIVE_SWIFT
+from sysgym.agents.learned.congestion.adaptive_target.search import LAW as ADAPTIVE_TARGET
+from sysgym.agents.learned.congestion.law import LARGEST_LAW_BYTES
+from sysgym.agents.learned.congestion.law_search.search import SearchedLaw
+from sysgym.agents.learned.congestion.tuned_swift.search import LAW as TUNED_SWIFT
+from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.files import parse_json, read_limited
+
+SEARCHED_LAWS = {law.form.agent: law for law in (ADAPTIVE_TARGET, ADAPTIVE_SWIFT, TUNED_SWIFT)}
+
+
+def law_of_file(path: str | PathLike[str]) -> SearchedLaw:
+    """Return the law to which a checkpoint belongs.
+
+    Raises:
+        SysgymError: If it belongs to none of them, or there is no such file.
+    """
+    data = parse_json(read_limited(Path(path), LARGEST_LAW_BYTES))
+    agent = data.get("agent") if isinstance(data, dict) else None
+    if agent not in SEARCHED_LAWS:
+        raise SysgymError(f"{path}: agent is {agent!r}; expected a checkpoint of {', '.join(SEARCHED_LAWS)}")
+    return SEARCHED_LAWS[agent]

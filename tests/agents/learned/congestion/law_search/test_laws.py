@@ -1,0 +1,36 @@
+"""Laws whose constants are searched, by name and by file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sysgym.agents.learned.congestion.law import Law
+from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_of_file
+from sysgym.agents.learned.shipped import shipped_checkpoint
+from sysgym.scenarios.errors import SysgymError
+
+
+@pytest.mark.parametrize("name", SEARCHED_LAWS)
+def test_a_file_tells_its_law(name: str, tmp_path: Path) -> None:
+    law = SEARCHED_LAWS[name]
+    path = tmp_path / "law.json"
+    law.form.write(Law([one.value for one in law.constants], [], 0, 0, 0.0, {}, {}), path)
+    assert law_of_file(path) is law
+    assert law.form.transport(law.form.read(path).parameters).name == name
+
+
+def test_a_network_is_none_of_them() -> None:
+    path = shipped_checkpoint("neural")
+    assert path is not None
+    with pytest.raises(SysgymError, match="agent is 'neural'; expected a checkpoint of adaptive_target"):
+        law_of_file(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}"])
+def test_another_file_is_none_of_them(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "law.json"
+    path.write_text(text)
+    with pytest.raises(SysgymError, match="agent is None"):
+        law_of_file(path)
