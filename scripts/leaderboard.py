@@ -1,6 +1,7 @@
-r"""Write docs/leaderboard.md from results/entries, or make an entry from a results folder.
+r"""Write docs/leaderboard.md from results/entries, make an entry from a results folder, or complete one.
 
 python scripts/leaderboard.py
+python scripts/leaderboard.py neighbours results/neighbours-dumbbell-10g results/entries/contest/mine
 python scripts/leaderboard.py pack results/quick results/entries/quick/mine \
     --title "Mine" --by "Me" --contenders ppo
 """
@@ -11,9 +12,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from sysgym.bench.leaderboard.entries import pack
+from sysgym.bench.leaderboard.entries import pack, read_entry
+from sysgym.bench.leaderboard.neighbours import COMMAND, add_rows
 from sysgym.bench.leaderboard.ranking import write_page
 from sysgym.errors import SysgymError
+from sysgym.studies.kept_rows import packed_name
+from sysgym.studies.neighbours import ROWS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,12 +33,25 @@ def main() -> None:
     packing.add_argument("--by", required=True)
     packing.add_argument("--contenders", nargs="+", required=True, help="who enters")
     packing.add_argument("--plugins", nargs="*", type=Path, default=[], help="files that the rows need")
+    adding = commands.add_parser("neighbours", help="store rows of sysgym study neighbours in an entry")
+    adding.add_argument("results", type=Path)
+    adding.add_argument("entry", type=Path)
     given = parser.parse_args()
     try:
         if given.command == "pack":
             who = {"title": given.title, "by": given.by, "contenders": given.contenders}
             who["plugins"] = given.plugins
             print(f"{given.entry}; now write {pack(given.results, given.entry, **who)}")
+        elif given.command == "neighbours":
+            entry = read_entry(given.entry)
+            rows = entry.benchmark.rows
+            own = [row.contender for row in rows if row.contender.name in entry.contenders]
+            if not add_rows(given.results, given.entry, own):
+                raise SysgymError(
+                    f"{given.results}: no rows of {', '.join(entry.contenders)} beside the laws of the"
+                    f" contest; make them with {COMMAND}"
+                )
+            print(packed_name(given.entry / ROWS))
         else:
             print(write_page(ROOT))
     except SysgymError as error:

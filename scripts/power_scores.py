@@ -2,6 +2,7 @@
 
     python scripts/power_scores.py results/beyond-classics
     python scripts/power_scores.py FOLDER --page docs/learned.md --picture docs/images/frontier.png
+    python scripts/power_scores.py results/entries/beyond-dctcp/neural --cost-of neural
 
 Power is goodput over the product of p99 queue and p99 slowdown. An episode's score is log2 of a law's power
 over that of the best classic of its scenario on the same seed. Prints the mean scores with 95 % intervals
@@ -9,7 +10,8 @@ over that of the best classic of its scenario on the same seed. Prints the mean 
 of the best classic, of tuned Swift and of HPCC, the classics that are ahead in a scenario in
 goodput, p99 queue and p99 slowdown at once, and what the law costs against DCTCP by size of flow. The picture
 shows p99 slowdown against p99 queue. With ``--page``, the tables replace what is between
-``<!-- begin scores -->`` and ``<!-- end scores -->`` there.
+``<!-- begin scores -->`` and ``<!-- end scores -->`` there. Rows without adaptive_target give the scores
+alone. With ``--cost-of`` only what a law costs is printed, in the networks with flows that end.
 """
 
 from __future__ import annotations
@@ -20,31 +22,29 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from numpy.typing import NDArray
 
+from sysgym.bench.leaderboard.power import (
+    CLASSICS,
+    Values,
+    mean_difference,
+    mean_over_scenarios,
+    scores_of,
+    values_of,
+)
 from sysgym.bench.results.rows import Row, read_rows
-from sysgym.bench.statistics import RESAMPLES, SEED, Interval, mean_of_means, percentile_interval
 from sysgym.bench.tables import interval_text, markdown_table
-from sysgym.errors import SysgymError
-
-Array = NDArray[np.float64]
-Values = dict[str, Array]
-"""Metric by law, shape (n_trainings, n_seeds)."""
 
 LAW = "adaptive_target"
-CLASSICS = ("reno", "cubic", "dctcp", "newvegas", "bbr", "timely", "swift", "dcqcn")
 WITH_TELEMETRY = "hpcc"
 TUNED = "tuned_swift"
 """Classic with constants found by search; it is no classic in what the score compares with."""
 BASELINE = "dctcp"
-LEAST_QUEUE_BYTES = 3_000.0
 LIKE_LESSONS = ("incast-64", "dumbbell-10g", "incast-32-shared", "fattree-k4-websearch-shared")
 """Scenarios that lessons of the search are variations of, or that differ from one in their buffers alone."""
 
@@ -56,77 +56,6 @@ SIZES = ("small", "medium", "large", "huge")
 COLOURS = {LAW: "#b2182b", "dctcp": "#2166ac", "swift": "#1b7837", "hpcc": "#762a83", "cubic": "#4d4d4d"}
 
 
-def values_of(rows: list[Row], metric: str) -> Values:
-    """Return a metric of one scenario by law.
-
-    Raises:
-        SysgymError: If some law has it in other episodes than the others.
-    """
-    found: dict[str, dict[tuple[Any, ...], dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in rows:
-        if metric in row.metrics:
-            found[row.contender.name][row.contender.identity][row.seed] = row.metrics[metric]
-    played = {tuple(sorted(by_seed)) for trainings in found.values() for by_seed in trainings.values()}
-    if len(played) > 1:
-        raise SysgymError(
-            f"{rows[0].scenario}: {metric} is there for other seeds in some laws than in others"
-        )
-    return {
-        law: np.array([[by_seed[seed] for seed in sorted(by_seed)] for by_seed in trainings.values()])
-        for law, trainings in found.items()
-    }
-
-
-def log_powers(rows: list[Row]) -> Values:
-    """Return log2 of every law's power in one scenario.
-
-    Raises:
-        SysgymError: If flows end under some laws only.
-    """
-    goodput, queue = values_of(rows, "goodput_bps"), values_of(rows, "queue_p99_bytes")
-    slowdown = values_of(rows, "fct_slowdown_p99")
-    if slowdown and set(slowdown) != set(goodput):
-        raise SysgymError(f"{rows[0].scenario}: flows end under some laws only")
-    found = {}
-    for law, bits in goodput.items():
-        found[law] = np.log2(bits) - np.log2(np.maximum(queue[law], LEAST_QUEUE_BYTES))
-        if slowdown:
-            found[law] = found[law] - np.log2(slowdown[law])
-    return found
-
-
-def scores_of(rows: list[Row]) -> tuple[Values, str]:
-    """Return every law's scores in one scenario, and the best classic."""
-    powers = log_powers(rows)
-    best = max((law for law in CLASSICS if law in powers), key=lambda law: float(powers[law].mean()))
-    return {law: one - powers[best] for law, one in powers.items()}, best
-
-
-def mean_over_scenarios(strata: Sequence[Array]) -> Interval:
-    """Return the mean over scenarios with its interval; trainings are the same laws in all of them."""
-    return mean_of_means(strata, common_runs=True)
-
-
-def mean_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Interval:
-    """Return the difference of two laws' means over scenarios, on common seeds, each with its own trainings.
-
-    Args:
-        ours: Scores of shape (n_trainings, n_seeds), one array for each scenario.
-        theirs: The same of the other law, whose number of trainings may be another.
-    """
-    rng = np.random.default_rng(SEED)
-
-    def resampled(strata: Sequence[Array], seeds: Sequence[NDArray[np.int64]]) -> Array:
-        n = strata[0].shape[0]
-        runs = rng.integers(n, size=(RESAMPLES, n))
-        drawn = [one[runs[:, :, None], some[:, None, :]] for one, some in zip(strata, seeds, strict=True)]
-        return np.asarray(np.mean([one.mean(axis=(1, 2)) for one in drawn], axis=0))
-
-    seeds = [rng.integers(one.shape[1], size=(RESAMPLES, one.shape[1])) for one in ours]
-    value = np.mean([one.mean() - other.mean() for one, other in zip(ours, theirs, strict=True)])
-    return percentile_interval(value, resampled(ours, seeds) - resampled(theirs, seeds))
-
-
 def score_table(scores: Mapping[str, Values]) -> str:
     """Return the mean scores over new scenarios and over all, and those of each training, in Markdown."""
     new = [one for scenario, one in scores.items() if scenario not in LIKE_LESSONS]
@@ -136,7 +65,8 @@ def score_table(scores: Mapping[str, Values]) -> str:
         intervals = [mean_over_scenarios([one[name] for one in some]) for some in (new, every)]
         body.append([name, *(interval_text(interval, 2) for interval in intervals)])
     best = max(CLASSICS, key=lambda law: _mean_score(new, law))
-    for other in (best, *(law for law in (TUNED, WITH_TELEMETRY) if law in new[0])):
+    others = (best, *(law for law in (TUNED, WITH_TELEMETRY) if law in new[0]))
+    for other in others if LAW in new[0] else ():
         less = [
             mean_difference([one[LAW] for one in some], [one[other] for one in some]) for some in (new, every)
         ]
@@ -197,8 +127,8 @@ def better_in_everything(rows: list[Row]) -> Iterator[str]:
             yield classic
 
 
-def cost_table(rows: Mapping[str, list[Row]]) -> str:
-    """Return the law's change of goodput and of slowdowns by size against DCTCP, in Markdown.
+def cost_table(rows: Mapping[str, list[Row]], law: str = LAW) -> str:
+    """Return a law's change of goodput and of slowdowns by size against DCTCP, in Markdown.
 
     The mean over trainings, and in brackets that of the worst training.
     """
@@ -210,15 +140,15 @@ def cost_table(rows: Mapping[str, list[Row]]) -> str:
         cells = []
         for metric in metrics:
             values = values_of(some, metric)
-            if LAW not in values or BASELINE not in values:
+            if law not in values or BASELINE not in values:
                 cells.append("–")
                 continue
-            changes = 100.0 * np.expm1(np.log(values[LAW] / values[BASELINE]).mean(axis=1))
-            mean = 100.0 * math.expm1(float(np.log(values[LAW] / values[BASELINE]).mean()))
+            changes = 100.0 * np.expm1(np.log(values[law] / values[BASELINE]).mean(axis=1))
+            mean = 100.0 * math.expm1(float(np.log(values[law] / values[BASELINE]).mean()))
             worst = changes.min() if metric == "goodput_bps" else changes.max()
             cells.append(f"{mean:+.1f} ({worst:+.1f})".replace("-", "−"))
         body.append([f"`{scenario}`", *cells])
-    return markdown_table([f"`{LAW}` against DCTCP, %", *(f">{name}" for name in metrics.values())], body)
+    return markdown_table([f"`{law}` against DCTCP, %", *(f">{name}" for name in metrics.values())], body)
 
 
 def draw(rows: Mapping[str, list[Row]], path: Path) -> None:
@@ -278,14 +208,21 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--page", type=Path, help="page whose tables are replaced")
     parser.add_argument("--picture", type=Path, help="picture to draw")
+    parser.add_argument("--cost-of", metavar="LAW", help="print only what this law costs against DCTCP")
     given = parser.parse_args()
     rows: dict[str, list[Row]] = defaultdict(list)
     for row in read_rows(given.folder):
         rows[row.scenario].append(row)
+    if given.cost_of is not None:
+        ending = {name: some for name, some in rows.items() if values_of(some, "fct_slowdown_p99")}
+        print(cost_table(ending, given.cost_of))
+        return
     scores, bests = {}, {}
     for scenario, some in rows.items():
         scores[scenario], bests[scenario] = scores_of(some)
-    parts = [score_table(scores), scenario_table(scores, bests, rows), cost_table(rows)]
+    parts = [score_table(scores)]
+    if all(LAW in one for one in scores.values()):
+        parts += [scenario_table(scores, bests, rows), cost_table(rows)]
     text = "\n\n".join(parts)
     print(text)
     if given.picture is not None:

@@ -8,10 +8,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
-
-from sysgym.errors import SysgymError
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "power_scores.py"
 
@@ -33,43 +30,6 @@ def row(law: str, seed: int, goodput: float, queue: float, slowdown: float | Non
         metrics["fct_slowdown_p99"] = slowdown
     contender = SimpleNamespace(name=law, identity=(law, training))
     return SimpleNamespace(scenario="one", seed=seed, metrics=metrics, contender=contender)
-
-
-def test_power_is_goodput_over_queue_and_slowdown(power: ModuleType) -> None:
-    rows = [row("swift", 1, 4e9, 8e3, 2.0), row("dctcp", 1, 4e9, 64e3, 4.0), row("hpcc", 1, 4e9, 1e3, 2.0)]
-    scores, best = power.scores_of(rows)
-    assert best == "swift"
-    assert scores["dctcp"] == pytest.approx(-4.0)
-    assert scores["hpcc"] == pytest.approx(np.log2(8.0 / 3.0))  # queues of two packets and less are alike
-
-
-def test_scenarios_without_ends_have_no_slowdown(power: ModuleType) -> None:
-    scores, _ = power.scores_of([row("swift", 1, 4e9, 8e3, None), row("cubic", 1, 4e9, 16e3, None)])
-    assert scores["cubic"] == pytest.approx(-1.0)
-
-
-def test_rows_that_do_not_match_are_refused(power: ModuleType) -> None:
-    ends = [row("swift", 1, 4e9, 8e3, 2.0), row("dctcp", 1, 4e9, 8e3, None)]
-    with pytest.raises(SysgymError, match="flows end under some laws only"):
-        power.log_powers(ends)
-    with pytest.raises(SysgymError, match="other seeds"):
-        power.values_of([row("swift", 1, 4e9, 8e3, 2.0), row("dctcp", 2, 4e9, 8e3, 2.0)], "goodput_bps")
-
-
-def test_trainings_are_the_same_in_all_scenarios(power: ModuleType) -> None:
-    """Ten scenarios with the same two trainings tell as much about trainings as one."""
-    sample = np.array([[0.0] * 10, [1.0] * 10])
-    one, ten = power.mean_over_scenarios([sample]), power.mean_over_scenarios([sample] * 10)
-    assert one.value == ten.value == 0.5
-    assert (ten.low, ten.high) == (one.low, one.high) == (0.0, 1.0)
-
-
-def test_laws_with_other_numbers_of_trainings_are_compared_on_common_seeds(power: ModuleType) -> None:
-    hard = np.arange(10.0)[None]  # what seeds do to both cancels
-    ours, theirs = hard + np.array([[1.0], [1.0], [1.0]]), hard + np.array([[0.5], [0.5]])
-    assert power.mean_difference([ours] * 4, [theirs] * 4) == pytest.approx((0.5, 0.5, 0.5))
-    less_sure = power.mean_difference([ours] * 4, [hard + np.array([[0.0], [1.0]])] * 4)
-    assert less_sure == pytest.approx((0.5, 0.0, 1.0))
 
 
 def test_tuned_swift_is_shown_but_is_no_classic(power: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

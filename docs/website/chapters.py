@@ -78,7 +78,17 @@ CHAPTERS = (
         "studies",
         "Results",
         "The leaderboard, the published comparisons, and how contenders are compared.",
-        ("results", "leaderboard", "transports", "learned", "evaluation*", "against-ns3", "speed", "scale"),
+        (
+            "results",
+            "leaderboard",
+            "contest",
+            "transports",
+            "learned",
+            "evaluation*",
+            "against-ns3",
+            "speed",
+            "scale",
+        ),
     ),
     Chapter(
         "internals",

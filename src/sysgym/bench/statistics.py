@@ -107,6 +107,17 @@ def mean_of_means(strata: Sequence[FloatArray], *, common_runs: bool = False, se
     return percentile_interval(np.mean([sample.mean() for sample in strata]), np.mean(drawn, axis=0))
 
 
+def rank_ranges(intervals: Sequence[Interval], *, higher_is_better: bool) -> list[tuple[int, int]]:
+    """Return the best and the worst rank of each: one is better only if its whole interval is."""
+    ranges = []
+    for one in intervals:
+        above = sum(other.low > one.high for other in intervals)
+        below = sum(other.high < one.low for other in intervals)
+        better, worse = (above, below) if higher_is_better else (below, above)
+        ranges.append((1 + better, len(intervals) - worse))
+    return ranges
+
+
 def paired_difference(
     ours: FloatArray, theirs: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED
 ) -> Interval:

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 from sysgym.bench.contenders import PluginFile
 from sysgym.bench.results.lines import LineFile
 from sysgym.bench.results.row_format import Strict, Text, checked
-from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES
+from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES, read_packed
 from sysgym.bench.run.episodes import compile_for_workers
 from sysgym.bench.run.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
 from sysgym.errors import SysgymError
@@ -100,20 +100,29 @@ def run_kept(
     return [rows[key] for key in keys]
 
 
+def packed_name(path: Path) -> Path:
+    """Return the path of the compressed form of a file of rows."""
+    return path.with_name(path.name + ".gz")
+
+
 def read_kept(
     path: Path, fields: type[KeptRow], what: str = "an episode of this study"
 ) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of a file and the length of its complete lines; a kill can cut the last one.
 
     Args:
-        path: The file; it need not exist.
+        path: The file; it need not exist. Entries of the leaderboard have it compressed, under a longer name.
         fields: Fields of a row.
         what: What a row is, for the error.
 
     Raises:
         SysgymError: A line is invalid.
     """
-    content = read_limited(path, LARGEST_RESULTS_BYTES) if path.is_file() else b""
+    packed = packed_name(path)
+    if path.is_file():
+        content = read_limited(path, LARGEST_RESULTS_BYTES)
+    else:
+        content = read_packed(packed) if packed.is_file() else b""
     whole = content.rfind(b"\n") + 1
     rows = []
     for number, line in enumerate(content[:whole].splitlines(), start=1):

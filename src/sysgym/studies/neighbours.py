@@ -13,14 +13,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from sysgym.agents.protocol import environment_arguments
 from sysgym.agents.registry import make_agent
 from sysgym.bench.contenders import Contender, PluginFile
-from sysgym.bench.results.row_format import Name
+from sysgym.bench.results.row_format import ContenderFields, Digest, Name, Strict
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.statistics import Interval, estimate, mean
 from sysgym.bench.tables import Table, interval_text
@@ -28,7 +29,8 @@ from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.sharing import CONVERGED, WINDOWS, common_first, flow_count, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
-from sysgym.studies.kept_rows import KeptRow, run_kept
+from sysgym.studies.kept_rows import KeptRow, read_kept, run_kept
+from sysgym.studies.law_facts import facts_of
 
 ROWS = "neighbours.jsonl"
 FAIR_SHARES = 0.5, 1.5
@@ -36,11 +38,25 @@ FAIR_SHARES = 0.5, 1.5
 its fair share."""
 
 
+class _FactFields(Strict):
+    """Facts about a law."""
+
+    marks: bool
+    switches: bool
+    kernel: bool
+
+
 class _RowFields(KeptRow):
-    """Line of the file of rows."""
+    """Line of the file of rows; rows written by older versions lack the fields with defaults."""
 
     laws: list[Name]
-    share: float
+    contenders: Annotated[list[ContenderFields], Field(default_factory=list)]
+    facts: Annotated[list[_FactFields], Field(default_factory=list)]
+    scenario: Name = ""
+    scenario_sha256: Digest = "0"
+    duration_s: Annotated[float, Field(gt=0.0)] = 1.0
+    seed: Annotated[int, Field(ge=0)] = 0
+    share: Annotated[float, Field(ge=0.0, le=2.0)]
     jain_index: float
     converged_s: float | None
     queue_mean_bytes: float
@@ -84,6 +100,11 @@ class NeighboursJob:
         measured = measure_sharing(scenario, first, second, self.duration_s, self.seed)
         return {
             "laws": [law.name for law in self.laws],
+            "contenders": [law.to_json() for law in self.laws],
+            "facts": [facts_of(law)._asdict() for law in (first, second)],
+            "scenario": scenario.name,
+            "scenario_sha256": self.scenario_sha256,
+            "duration_s": self.duration_s,
             "seed": self.seed,
             **measured._asdict(),
             "versions": versions(),
@@ -115,12 +136,14 @@ class Neighbours:
         laws: Laws of which every pair is played.
         duration_s: Simulated time of an episode.
         n_seeds: Number of episodes for each pair, from seed 0 on.
+        beside: Laws beside which the others are played, among ``laws``; empty: all.
     """
 
     scenario: CongestionScenario
     laws: Sequence[Contender]
     duration_s: float
     n_seeds: int
+    beside: Sequence[Contender] = ()
 
     def __post_init__(self) -> None:
         """Raise SysgymError unless all episodes can be run."""
@@ -161,7 +184,8 @@ class Neighbours:
             return True
 
         pairs = itertools.combinations_with_replacement(self.laws, 2)
-        return [pair for pair in pairs if pair[0] is pair[1] or can_meet(*pair)]
+        beside = set(self.beside or self.laws)
+        return [pair for pair in pairs if pair[0] is pair[1] or (beside & set(pair) and can_meet(*pair))]
 
     def jobs(self) -> list[NeighboursJob]:
         """Return the episodes, seed by seed."""
@@ -198,6 +222,15 @@ def run_neighbours(
     """
     path = folder / ROWS
     return run_kept(neighbours.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of a folder; none if it has no file of them.
+
+    Raises:
+        SysgymError: A line is not a row.
+    """
+    return read_kept(folder / ROWS, _RowFields)[0]
 
 
 def shares(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Interval]:

@@ -1,7 +1,8 @@
 """Entries of the leaderboard: folders of rows that anyone can replay.
 
 An entry is a folder ``results/entries/SUITE/NAME/`` with ``results.jsonl.gz``, ``run.json``, ``entry.toml``
-(title, authors, contenders), ``README.md``, and the checkpoints and files that its rows name.
+(title, authors, contenders), ``README.md``, the checkpoints and files that its rows name, and, of a law of
+single flows, ``neighbours.jsonl.gz``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pydantic import Field
 from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sysgym.bench.contenders import SHIPPED, file_sha256
+from sysgym.bench.leaderboard.neighbours import add_rows
 from sysgym.bench.report.data.benchmark import BenchmarkResult, read_benchmark
 from sysgym.bench.report.data.curves import PROGRESS
 from sysgym.bench.report.folders import check_records
@@ -121,7 +123,8 @@ def pack(
     """Pack a results folder as an entry.
 
     If the policy of a checkpoint is a plain network, the entry has only the data needed to run it, not those
-    to resume training, which are several times larger; the rows get the digest of the smaller file.
+    to resume training, which are several times larger; the rows get the digest of the smaller file. Rows of
+    neighbours in the results folder are packed too.
 
     Rows may name any file on this machine. Only files that are in the results folder or were given, and that
     have the digest in the rows, are copied.
@@ -172,9 +175,11 @@ def pack(
                 digests[str(target)] = file_sha256(temporary / target)
             else:
                 shutil.copyfile(source, temporary / target)
-        lines = b"".join(_with_digest(row, digests).to_line() for row in benchmark.rows)
+        rows = [_with_digest(row, digests) for row in benchmark.rows]
+        lines = b"".join(row.to_line() for row in rows)
         # No time in the header, so that equal rows give equal files.
         (temporary / COMPRESSED).write_bytes(gzip.compress(lines, mtime=0))
+        add_rows(results, temporary, [row.contender for row in rows if row.contender.name in contenders])
         text = [f"title = {_toml(title)}", f"by = {_toml(by)}"]
         text.append(f"contenders = [{', '.join(map(_toml, contenders))}]")
         (temporary / ENTRY).write_text("\n".join(text) + "\n", encoding="utf-8")

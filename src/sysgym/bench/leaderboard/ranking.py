@@ -11,6 +11,7 @@ import numpy as np
 
 from sysgym.bench import statistics
 from sysgym.bench.energy import alike_words, measured_alike
+from sysgym.bench.leaderboard import contest
 from sysgym.bench.leaderboard.entries import Entry, read_entries
 from sysgym.bench.report.data.benchmark import BenchmarkResult, ScenarioResult
 from sysgym.bench.report.data.bound import bound_of, shares
@@ -18,6 +19,7 @@ from sysgym.bench.report.data.carbon import costs, energy_text, worth_of
 from sysgym.bench.report.markdown import plain
 from sysgym.bench.results.versions import must_match
 from sysgym.bench.statistics import Interval
+from sysgym.bench.tables import markdown_table
 from sysgym.scenarios.files import write_atomically
 from sysgym.scenarios.units import with_interval
 
@@ -63,12 +65,8 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
             else:
                 ranked.append((score, line))
     ranked.sort(key=lambda one: (one[0].value, one[1].contender))
-    scores = [score for score, _ in ranked]
-    lines = []
-    for score, line in ranked:
-        best = 1 + sum(other.high < score.low for other in scores)
-        worst = len(scores) - sum(other.low > score.high for other in scores)
-        lines.append(replace(line, ranks=(best, worst)))
+    ranges = statistics.rank_ranges([score for score, _ in ranked], higher_is_better=False)
+    lines = [replace(line, ranks=ranks) for (_, line), ranks in zip(ranked, ranges, strict=True)]
     return [*lines, *others]
 
 
@@ -162,11 +160,15 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
         "Every line can be replayed: `sysgym validate results/entries/SUITE/ENTRY` replays sampled rows "
         "and compares them bit by bit. How to submit: [CONTRIBUTING](../CONTRIBUTING.md#submitting-a-result)."
     )
-    yield ""
     suites = list(dict.fromkeys(entry.suite for entry in entries))
     if not suites:
+        yield ""
         yield "There are no entries yet."
         return
+    yield from _contest(entries, root, page_folder)
+    yield ""
+    yield "## Suites"
+    yield ""
     yield (
         "The score is the optimality gap: the mean shortfall from the oracle's values, over all scenarios of "
         "the suite and both metrics of a scenario's headline (lower is better; without an oracle, the "
@@ -174,12 +176,31 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
         "bootstrap intervals over training runs and episodes. A rank is a range if intervals overlap."
     )
     for suite in suites:
+        if suite == contest.SUITE:
+            continue  # its score is another one
         yield from _suite([entry for entry in entries if entry.suite == suite], root, page_folder)
+
+
+def _contest(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[str]:
+    found = contest.competitors(entries)
+    if not found:
+        return
+    yield ""
+    yield "## Contest: congestion control laws"
+    for words in contest.words():
+        yield ""
+        yield words
+    yield ""
+    rows = []
+    for one in found:
+        link = f"[{plain(one.entry.title)}]({_relative(one.entry.folder, root, page_folder)})"
+        rows.append((plain(one.law), f"{link}, {plain(one.entry.by)}", *contest.row_of(one)))
+    yield markdown_table(contest.HEADS, rows)
 
 
 def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[str]:
     yield ""
-    yield f"## {plain(entries[0].suite)}: {plain(entries[0].benchmark.title)}"
+    yield f"### {plain(entries[0].suite)}: {plain(entries[0].benchmark.title)}"
     yield ""
     lines = rank(entries)
     ways = _ways(entries)

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sysgym.bench.contenders import LARGEST_PLUGIN_BYTES, PluginFile, file_sha256
-from sysgym.bench.results.rows import Row
+from sysgym.bench.contenders import LARGEST_PLUGIN_BYTES, Contender, PluginFile, file_sha256
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios.files import read_limited
 
@@ -19,7 +18,7 @@ MEANING = "they are Python programs, which can do anything on this machine that 
 
 @contextmanager
 def code_of(
-    rows: Iterable[Row], folder: Path, given: Sequence[str], *, trust: bool
+    contenders: Iterable[Contender], folder: Path, given: Sequence[str], *, trust: bool
 ) -> Iterator[list[PluginFile]]:
     """Find the files of code that rows need, without importing them.
 
@@ -28,7 +27,7 @@ def code_of(
     neighbouring files, such as bytecode that Python or numba would load instead, have no effect.
 
     Args:
-        rows: Rows to replay.
+        contenders: Contenders of the rows to replay.
         folder: Folder of the rows.
         given: The user's own files.
         trust: Whether code of the folder may run.
@@ -41,7 +40,7 @@ def code_of(
         SysgymError: A file is missing or outside the folder, or the folder's code is not trusted.
     """
     files = [PluginFile(path, file_sha256(Path(path).expanduser())) for path in given]
-    named = {digest: path for row in rows for path, digest in row.contender.plugins}
+    named = {digest: path for one in contenders for path, digest in one.plugins}
     inside = {
         digest: file_inside(folder, path, digest)
         for digest, path in named.items()

@@ -219,7 +219,7 @@ def _parse(path: Path) -> tuple[list[Row], int]:
     content = b""
     if path.is_file():
         compressed = path.suffix == ".gz"
-        content = _unfolded(path) if compressed else read_limited(path, LARGEST_RESULTS_BYTES)
+        content = read_packed(path) if compressed else read_limited(path, LARGEST_RESULTS_BYTES)
     lines = content.split(b"\n")
     torn = lines.pop()  # empty, unless the last write was interrupted
     rows, whole = [], 0
@@ -235,7 +235,7 @@ def _parse(path: Path) -> tuple[list[Row], int]:
     return rows, whole
 
 
-def _unfolded(path: Path) -> bytes:
+def read_packed(path: Path) -> bytes:
     """Return the content of a gzip file; it must be complete and no larger than a results file may be."""
     try:
         with open_regular(path) as packed, gzip.GzipFile(fileobj=packed) as file:

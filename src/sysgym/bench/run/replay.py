@@ -26,12 +26,12 @@ class Replay:
     """Comparison of a row with its replay.
 
     Attributes:
-        row: Recorded row.
+        label: Name of the row in messages.
         differences: Metric -> (recorded, replayed) where they differ.
         other_versions: Package -> (recorded version, present version) where they differ.
     """
 
-    row: Row
+    label: str
     differences: Mapping[str, tuple[Any, Any]]
     other_versions: Mapping[str, tuple[str | None, str | None]]
 
@@ -43,7 +43,7 @@ class Replay:
         """
         if not self.differences:
             return
-        head = f"{self.row.label}: does not replay"
+        head = f"{self.label}: does not replay"
         if self.other_versions:
             head += ", with other versions than it was recorded with"
         lines = [
@@ -108,7 +108,7 @@ def replay(
     jobs = [_job(row, folder, trust) for row in rows]
     by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}  # a cell can occur twice
     pending: Iterator[Job] = iter(jobs)
-    with code_of(rows, folder, plugins, trust=trust) as needed:
+    with code_of((row.contender for row in rows), folder, plugins, trust=trust) as needed:
         compile_for_workers(row.scenario_resolved["family"] for row in rows)
         running = run_jobs(lambda: next(pending, None), n_workers, needed, lambda job: episode_limit_s)
         yield from _replays(running, by_job)
@@ -127,7 +127,7 @@ def _replays(running: Generator[Event], by_job: Mapping[int, Row]) -> Iterator[R
 
 
 def _unfinished(recorded: Row, reason: str) -> Replay:
-    return Replay(recorded, {"steps": (recorded.steps, reason)}, {})
+    return Replay(recorded.label, {"steps": (recorded.steps, reason)}, {})
 
 
 def compare(recorded: Row, replayed: Row) -> Replay:
@@ -139,13 +139,20 @@ def compare(recorded: Row, replayed: Row) -> Replay:
         for name in [*ours, *(name for name in theirs if name not in ours)]
         if ours.get(name, ABSENT) != theirs.get(name, ABSENT)
     }
-    here = versions(learned=recorded.contender.learned)
-    other = {
-        name: (recorded.versions.get(name), here.get(name))
-        for name in sorted({*recorded.versions, *here})
-        if recorded.versions.get(name) != here.get(name)
+    other = other_versions(recorded.versions, learned=recorded.contender.learned)
+    return Replay(recorded.label, differences, other)
+
+
+def other_versions(
+    recorded: Mapping[str, str], *, learned: bool = False
+) -> dict[str, tuple[str | None, str | None]]:
+    """Return the versions that differ from those of a row: package -> (recorded, present)."""
+    here = versions(learned=learned)
+    return {
+        name: (recorded.get(name), here.get(name))
+        for name in sorted({*recorded, *here})
+        if recorded.get(name) != here.get(name)
     }
-    return Replay(recorded, differences, other)
 
 
 def check_source(row: Row, folder: Path) -> None:
@@ -164,7 +171,7 @@ def check_source(row: Row, folder: Path) -> None:
             f"{row.label}: scenario_resolved has the digest {digest[:12]}, "
             f"expected scenario_sha256 {row.scenario_sha256[:12]}"
         )
-    _check_checkpoint(row.contender, row.label, folder)
+    check_checkpoint(row.contender, row.label, folder)
 
 
 def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
@@ -173,7 +180,8 @@ def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
     return EpisodeJob(row.scenario_resolved, row.scenario_sha256, row.split, contender, row.seed, str(folder))
 
 
-def _check_checkpoint(contender: Contender, label: str, folder: Path) -> None:
+def check_checkpoint(contender: Contender, label: str, folder: Path) -> None:
+    """Raise ResultMismatch unless a contender's checkpoint has the digest that its row names."""
     path = contender.checkpoint_path(folder)
     if path is None:
         return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
 import secrets
 import shlex
 import sys
@@ -11,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -296,38 +298,44 @@ def validate_rows(
         ResultMismatch: Names the rows and metrics that differ.
         SysgymError: There are no rows, or one cannot be replayed.
     """
+    from sysgym.bench.leaderboard import neighbours
     from sysgym.bench.results.rows import read_rows
     from sysgym.bench.run.replay import choose_rows, replay
     from sysgym.errors import ResultMismatch
+    from sysgym.studies.neighbours import read_rows as read_neighbours
 
-    rows = read_rows(folder)
+    rows, beside = read_rows(folder), read_neighbours(folder)
     seed = secrets.randbelow(2**32) if seed is None else seed
     chosen = choose_rows(rows, count, seed)
+    rng = random.Random(seed)
+    others = beside if count is None else rng.sample(beside, min(count, len(beside)))
     screen = console()
-    how = "" if len(chosen) == len(rows) else f", chosen with --seed {seed}"
-    screen.print(f"replaying {len(chosen)} of {len(rows)} rows{how}")
+    everything = len(chosen) == len(rows) and len(others) == len(beside)
+    how = "" if everything else f", chosen with --seed {seed}"
+    more = f" and {len(others)} of {len(beside)} rows of neighbours" if beside else ""
+    screen.print(f"replaying {len(chosen)} of {len(rows)} rows{more}{how}")
+    settings: dict[str, Any] = {
+        "n_workers": n_workers or cpus(),
+        "plugins": [str(path) for path in plugins],
+        "trust": trust,
+        "episode_limit_s": timeout_s or None,
+    }
     mismatches: list[str] = []
-    for result in replay(
-        chosen,
-        folder,
-        n_workers=n_workers or cpus(),
-        plugins=[str(path) for path in plugins],
-        trust=trust,
-        episode_limit_s=timeout_s or None,
+    for result in itertools.chain(
+        replay(chosen, folder, **settings), neighbours.replay(others, folder, **settings)
     ):
         try:
             result.raise_if_different()
         except ResultMismatch as mismatch:
             mismatches.append(str(mismatch))
-            screen.print(f"[red]differs[/red]  {escape(result.row.label)}")
+            screen.print(f"[red]differs[/red]  {escape(result.label)}")
         else:
             note = "  (with other versions)" if result.other_versions else ""
-            screen.print(f"[green]equal[/green]    {escape(result.row.label)}{note}")
+            screen.print(f"[green]equal[/green]    {escape(result.label)}{note}")
+    n_rows = len(chosen) + len(others)
     if mismatches:
-        raise ResultMismatch(
-            "\n".join([f"{len(mismatches)} of {len(chosen)} rows do not replay", *mismatches])
-        )
-    screen.print(f"all {len(chosen)} rows are equal, bit by bit")
+        raise ResultMismatch("\n".join([f"{len(mismatches)} of {n_rows} rows do not replay", *mismatches]))
+    screen.print(f"all {n_rows} rows are equal, bit by bit")
 
 
 @contextmanager

@@ -21,7 +21,8 @@ def neighbours(
             "--contender",
             "-c",
             metavar="[NAME=]WHO[@CHECKPOINT]",
-            help="Law of single flows: dctcp, swift, neural, one of a plugin ...; at least two.",
+            help="Law of single flows: dctcp, swift, neural, one of a plugin ...; with those of --beside,"
+            " at least two.",
             autocompletion=completion.contenders,
         ),
     ],
@@ -31,6 +32,15 @@ def neighbours(
             help="Name or file of a scenario with long-lived flows.", autocompletion=completion.scenarios
         ),
     ] = "dumbbell-10g",
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--beside",
+            metavar="[NAME=]WHO[@CHECKPOINT]",
+            help="Play the contenders beside these laws only, not beside each other; repeatable.",
+            autocompletion=completion.contenders,
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Replace a scenario key; repeatable."),
@@ -56,7 +66,7 @@ def neighbours(
     ] = None,
     trust: TrustOption = False,
 ) -> None:
-    """Play every pair of laws on alternate flows of a network. The same command resumes it."""
+    """Play pairs of laws on alternate flows of a network. The same command resumes it."""
     from sysgym.bench.contenders import load_plugin, parse_contender
     from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import CongestionScenario, load_scenario, parse_overrides
@@ -66,10 +76,18 @@ def neighbours(
 
     plugins = [load_plugin(path) for path in plugin or []]
     loaded = load_scenario(scenario, overrides=parse_overrides(set_ or []), expect=CongestionScenario)
-    who = (
-        parse_contender(text, plugins, loaded.family, loaded.env_id).with_shipped(loaded.name) for text in law
+    who, others = (
+        [
+            replace(
+                parse_contender(text, plugins, loaded.family, loaded.env_id).with_shipped(loaded.name),
+                trusted=trust,
+            )
+            for text in texts
+        ]
+        for texts in (law, beside or [])
     )
-    played = study.Neighbours(loaded, [replace(one, trusted=trust) for one in who], duration, seeds)
+    everyone = [*who, *(one for one in others if one not in who)]
+    played = study.Neighbours(loaded, everyone, duration, seeds, others)
     folder = out if out is not None else Path("results") / f"neighbours-{loaded.name}"
     screen = console()
     files = [one.file for one in plugins]

@@ -216,9 +216,10 @@ def test_of_a_trained_policy_the_entry_has_what_plays_it(tiny: Path, tmp_path: P
     assert not read_checkpoint(packed).learner
     (again,) = replay(read_rows(folder), folder)
     again.raise_if_different()
-    assert again.row.contender.checkpoint_sha256 == file_sha256(packed)
-    assert again.row.contender.checkpoint_sha256 != who.checkpoint_sha256
-    assert again.row.metrics == read_rows(out)[0].metrics
+    (row,) = read_rows(folder)
+    assert row.contender.checkpoint_sha256 == file_sha256(packed)
+    assert row.contender.checkpoint_sha256 != who.checkpoint_sha256
+    assert row.metrics == read_rows(out)[0].metrics
     other = _pack(out, root, "other", "ppo").folder
     assert packed.read_bytes() == (other / "training" / "a" / "final.zip").read_bytes()
 

@@ -60,7 +60,7 @@ def test_a_metric_that_was_changed_is_found(
     _rewrite(played, index, metrics=_with(true.metrics, goodput_bps=change(value)))
     results = list(replay(read_rows(played), played))
     (wrong,) = [result for result in results if result.differences]
-    assert wrong.row.label == true.label
+    assert wrong.label == true.label
     assert wrong.differences == {"goodput_bps": (change(value), value)}
     with pytest.raises(ResultMismatch) as caught:
         wrong.raise_if_different()
