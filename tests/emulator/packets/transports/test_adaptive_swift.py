@@ -190,7 +190,7 @@ def test_beside_other_laws_it_keeps_a_share(other: str) -> None:
     assert 0.5 < ours < 1.5
 
 
-CROWDS = {
+CROWDS: dict[str, dict[str, Any]] = {
     "four": {},
     "32 on a short path": {"topology.link_delay_s": 5e-6, "workload.flows_per_pair": 8},
     "96": {"workload.flows_per_pair": 24},
