@@ -230,7 +230,7 @@ def adaptive_swift_transport(parameters: Iterable[float]) -> Transport:
     """
     return Transport(
         name=NAME,
-        summary="Swift with a target that adapts to other laws; constants found by search",
+        summary="Swift with a target that adapts to other laws",
         reference="after Kumar et al. (Swift), SIGCOMM 2020, and RFC 8257",
         on_start=on_start,
         on_ack=on_ack,

@@ -28,7 +28,8 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
 from sysgym.scenarios import CongestionScenario, load_scenario, load_suite
 
 SCENARIOS = ("fattree-k4-websearch-drained", "incast-32")
-TESTED_ON = {task.scenario for task in load_suite("beyond-classics-tuned").tasks}
+SUITES = ("beyond-classics-tuned", "beyond-classics-wide")
+TESTED_ON = {task.scenario for suite in SUITES for task in load_suite(suite).tasks}
 
 
 def drawn(seed: int) -> list[Lesson]:

@@ -137,10 +137,11 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
             train("adaptive_target", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={name: value})
 
 
-def test_laws_are_not_mixed_up(small: CongestionScenario, tmp_path: Path) -> None:
-    path = train("tuned_swift", small, total_steps=1, out=tmp_path / "run", **ARGUMENTS)  # type: ignore[arg-type]
-    agent = make_agent("tuned_swift", checkpoint=path)
-    assert environment_arguments(agent)["transport"].name == "tuned_swift"
+@pytest.mark.parametrize("law", ["tuned_swift", "adaptive_swift"])
+def test_laws_are_not_mixed_up(law: str, small: CongestionScenario, tmp_path: Path) -> None:
+    path = train(law, small, total_steps=1, out=tmp_path / "run", **ARGUMENTS)  # type: ignore[arg-type]
+    agent = make_agent(law, checkpoint=path)
+    assert environment_arguments(agent)["transport"].name == law
     with pytest.raises(SysgymError, match="not a law of the format sysgym-adaptive-target-1"):
         make_agent("adaptive_target", checkpoint=path)
     with pytest.raises(SysgymError, match="the search there has another law"):
