@@ -1,6 +1,7 @@
 """Score congestion control laws by their power, as docs/learned.md says in "Beyond the classics".
 
     python scripts/power_scores.py results/beyond-classics
+    python scripts/power_scores.py results/beyond-classics-wide --law adaptive_swift
     python scripts/power_scores.py FOLDER --page docs/learned.md --picture docs/images/frontier.png
     python scripts/power_scores.py results/entries/beyond-dctcp/neural --cost-of neural
 
@@ -53,10 +54,11 @@ EQUAL = 0.001
 
 SECTION = re.compile(r"(<!-- begin scores -->\n).*?(<!-- end scores -->)", re.DOTALL)
 SIZES = ("small", "medium", "large", "huge")
-COLOURS = {LAW: "#b2182b", "dctcp": "#2166ac", "swift": "#1b7837", "hpcc": "#762a83", "cubic": "#4d4d4d"}
+OWN_COLOUR = "#b2182b"
+COLOURS = {TUNED: "#b35806", "dctcp": "#2166ac", "swift": "#1b7837", "hpcc": "#762a83", "cubic": "#4d4d4d"}
 
 
-def score_table(scores: Mapping[str, Values]) -> str:
+def score_table(scores: Mapping[str, Values], own: str = LAW) -> str:
     """Return the mean scores over new scenarios and over all, and those of each training, in Markdown."""
     new = [one for scenario, one in scores.items() if scenario not in LIKE_LESSONS]
     every = list(scores.values())
@@ -66,14 +68,14 @@ def score_table(scores: Mapping[str, Values]) -> str:
         body.append([name, *(interval_text(interval, 2) for interval in intervals)])
     best = max(CLASSICS, key=lambda law: _mean_score(new, law))
     others = (best, *(law for law in (TUNED, WITH_TELEMETRY) if law in new[0]))
-    for other in others if LAW in new[0] else ():
+    for other in others if own in new[0] else ():
         less = [
-            mean_difference([one[LAW] for one in some], [one[other] for one in some]) for some in (new, every)
+            mean_difference([one[own] for one in some], [one[other] for one in some]) for some in (new, every)
         ]
-        body.append([f"{LAW} less {other}", *(interval_text(interval, 2) for interval in less)])
+        body.append([f"{own} less {other}", *(interval_text(interval, 2) for interval in less)])
     heads = ["law", f">score, {len(new)} new scenarios", f">all {len(every)}"]
     parts = [markdown_table(heads, body)]
-    for law in (LAW, TUNED):
+    for law in (own, TUNED):
         if law in new[0]:
             each = np.mean([one[law].mean(axis=1) for one in new], axis=0)
             trainings = ", ".join(f"{score:.2f}" for score in each)
@@ -86,31 +88,31 @@ def _mean_score(scores: Sequence[Values], law: str) -> float:
 
 
 def scenario_table(
-    scores: Mapping[str, Values], bests: Mapping[str, str], rows: Mapping[str, list[Row]]
+    scores: Mapping[str, Values], bests: Mapping[str, str], rows: Mapping[str, list[Row]], own: str = LAW
 ) -> str:
     """Return the law's score in every scenario, and the classics as good in everything, in Markdown."""
     body = []
     tuned = all(TUNED in one for one in scores.values())
     for scenario, one in scores.items():
-        better = list(better_in_everything(rows[scenario]))
-        jain = values_of(rows[scenario], "jain_index").get(LAW)
+        better = list(better_in_everything(rows[scenario], own))
+        jain = values_of(rows[scenario], "jain_index").get(own)
         body.append(
             [
                 f"`{scenario}`",
                 bests[scenario],
-                interval_text(mean_over_scenarios([one[LAW]]), 2),
+                interval_text(mean_over_scenarios([one[own]]), 2),
                 *([interval_text(mean_over_scenarios([one[TUNED]]), 2)] if tuned else []),
-                f"{one[LAW].mean(axis=1).min():.2f}",
+                f"{one[own].mean(axis=1).min():.2f}",
                 ", ".join(better) or "none",
                 "–" if jain is None else f"{jain.mean():.3f}, {jain.min():.3f}",
             ]
         )
-    heads = ["scenario", "best classic", f">`{LAW}`", *([f">`{TUNED}`"] if tuned else [])]
+    heads = ["scenario", "best classic", f">`{own}`", *([f">`{TUNED}`"] if tuned else [])]
     heads += [">worst training of the law", "classics ahead in everything", ">Jain's index, mean and least"]
     return markdown_table(heads, body)
 
 
-def better_in_everything(rows: list[Row]) -> Iterator[str]:
+def better_in_everything(rows: list[Row], own: str = LAW) -> Iterator[str]:
     """Yield the classics that are ahead of the law in goodput, p99 queue and p99 slowdown.
 
     Ahead is not worse by more than a thousandth in any, and better by more than that in one.
@@ -119,7 +121,7 @@ def better_in_everything(rows: list[Row]) -> Iterator[str]:
     found = {metric: values_of(rows, metric) for metric in signs}
     for classic in CLASSICS:
         gains = [
-            signs[metric] * (one[classic].mean() / one[LAW].mean() - 1.0)
+            signs[metric] * (one[classic].mean() / one[own].mean() - 1.0)
             for metric, one in found.items()
             if classic in one
         ]
@@ -151,10 +153,10 @@ def cost_table(rows: Mapping[str, list[Row]], law: str = LAW) -> str:
     return markdown_table([f"`{law}` against DCTCP, %", *(f">{name}" for name in metrics.values())], body)
 
 
-def draw(rows: Mapping[str, list[Row]], path: Path) -> None:
+def draw(rows: Mapping[str, list[Row]], path: Path, own: str = LAW) -> None:
     """Draw p99 slowdown against p99 queue, one panel for each scenario with flows that end."""
     shown = {name: some for name, some in rows.items() if values_of(some, "fct_slowdown_p99")}
-    columns = 5
+    columns = 4 if len(shown) <= 8 else 5
     lines = -(-len(shown) // columns)
     figure = Figure(figsize=(2.9 * columns, 2.7 * lines), layout="constrained")
     FigureCanvasAgg(figure)
@@ -162,21 +164,21 @@ def draw(rows: Mapping[str, list[Row]], path: Path) -> None:
     for axes in panels[len(shown) :]:
         axes.set_axis_off()
     for (name, some), axes in zip(shown.items(), panels, strict=False):
-        _panel(axes, name, some)
+        _panel(axes, name, some, own)
     figure.supxlabel("Queue, p99 (kB)")
     figure.supylabel("FCT slowdown, p99 (×)")
     figure.savefig(path, dpi=110)
 
 
-def _panel(axes: Axes, name: str, rows: list[Row]) -> None:
+def _panel(axes: Axes, name: str, rows: list[Row], own: str) -> None:
     queue, slowdown = values_of(rows, "queue_p99_bytes"), values_of(rows, "fct_slowdown_p99")
-    for law in (*CLASSICS, WITH_TELEMETRY, TUNED, LAW):
+    for law in (*CLASSICS, WITH_TELEMETRY, TUNED, own):
         if law not in slowdown:
             continue
         x, y = queue[law].mean(axis=1) / 1e3, slowdown[law].mean(axis=1)
-        colour = COLOURS.get(law, "#999999")
-        axes.scatter(x, y, s=26 if law == LAW else 16, color=colour, zorder=3 if law == LAW else 2)
-        if law != LAW:
+        colour = OWN_COLOUR if law == own else COLOURS.get(law, "#999999")
+        axes.scatter(x, y, s=26 if law == own else 16, color=colour, zorder=3 if law == own else 2)
+        if law != own:
             axes.annotate(
                 law, (x[0], y[0]), fontsize=6, color=colour, xytext=(3, 2), textcoords="offset points"
             )
@@ -206,6 +208,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--law", default=LAW, help="law that is compared with the others (%(default)s)")
     parser.add_argument("--page", type=Path, help="page whose tables are replaced")
     parser.add_argument("--picture", type=Path, help="picture to draw")
     parser.add_argument("--cost-of", metavar="LAW", help="print only what this law costs against DCTCP")
@@ -220,13 +223,13 @@ def main() -> None:
     scores, bests = {}, {}
     for scenario, some in rows.items():
         scores[scenario], bests[scenario] = scores_of(some)
-    parts = [score_table(scores)]
-    if all(LAW in one for one in scores.values()):
-        parts += [scenario_table(scores, bests, rows), cost_table(rows)]
+    parts = [score_table(scores, given.law)]
+    if all(given.law in one for one in scores.values()):
+        parts += [scenario_table(scores, bests, rows, given.law), cost_table(rows, given.law)]
     text = "\n\n".join(parts)
     print(text)
     if given.picture is not None:
-        draw(rows, given.picture)
+        draw(rows, given.picture, given.law)
     if given.page is not None:
         page = given.page.read_text()
         if not SECTION.search(page):
