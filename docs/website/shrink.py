@@ -1,4 +1,4 @@
-"""What the built site does not need: maps for debuggers, indentation, marks without a style."""
+"""What the built site does not need: maps for debuggers, indentation, comments, marks without a style."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ _MAP = re.compile(r"\n?(?://[#@] sourceMappingURL=\S+|/\*[#@] sourceMappingURL=.
 # code from being broken, which matters for those with a hyphen or a slash only.
 _PLAIN = re.compile(r'<span class="(?:w|n|p)">([^<]*)</span>|<span class="pre">([^<\-/?\s]*)</span>')
 
+_UNSEEN = re.compile(r"<!--.*?-->| class=\"row-(?:odd|even)\"", re.DOTALL)
+"""Comments, and names of table rows for which no style sheet has a rule."""
+
 COLOURS = 256
 """Colours of a picture on the site; plots have fewer."""
 
@@ -31,7 +34,7 @@ def shrink(site: Path) -> None:
     for file in [*site.rglob("*.js"), *site.rglob("*.css")]:
         _rewrite(file, _MAP.sub("\n", file.read_text(encoding="utf-8")))
     for file in site.rglob("*.html"):
-        page = file.read_text(encoding="utf-8")
+        page = _UNSEEN.sub("", file.read_text(encoding="utf-8"))
         _rewrite(file, without_indentation(_PLAIN.sub(lambda found: found[1] or found[2] or "", page)))
     for file in site.rglob("_images/*.png"):
         small = in_few_colours(file.read_bytes())

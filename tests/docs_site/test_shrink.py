@@ -28,12 +28,15 @@ def test_code_keeps_its_indentation_and_its_words() -> None:
 def test_marks_without_a_style_go_and_others_stay(tmp_path: Path) -> None:
     file = tmp_path / "index.html"
     line = '<pre><span class="k">def</span><span class="w"> </span><span class="n">f</span>'
-    file.write_text(f'{line}</pre><code><span class="pre">a-b</span> <span class="pre">c_d</span></code>')
+    table = '<!-- of\nours --><tr class="row-odd"><td class="text-right">1</td></tr>'
+    code = '<code><span class="pre">a-b</span> <span class="pre">c_d</span></code>'
+    file.write_text(f"{line}</pre>{code}{table}")
     (tmp_path / "a.js").write_text("run();\n//# sourceMappingURL=a.js.map\n")
     (tmp_path / "a.js.map").write_text("{}")
     shrink(tmp_path)
     assert file.read_text() == (
         '<pre><span class="k">def</span> f</pre><code><span class="pre">a-b</span> c_d</code>'
+        '<tr><td class="text-right">1</td></tr>'
     )
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a.js", "index.html"]
     assert (tmp_path / "a.js").read_text() == "run();\n"

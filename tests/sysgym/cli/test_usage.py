@@ -205,7 +205,7 @@ def test_completion_finds_a_users_scenarios(tiny: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("sysgym run dumb", {"dumbbell-10g", "dumbbell-40g-websearch", "dumbbell-100m-hadoop"}),
+        ("sysgym run dumbbell-10", {"dumbbell-10g", "dumbbell-100m-hadoop", "dumbbell-100g-early-marks"}),
         ("sysgym run incast-32 -c dct", {"dctcp"}),
         ("sysgym bench qui", {"quick"}),
         ("sysgym plot park", {"parking-lot-3-websearch", "parking-lot-4"}),
