@@ -18,6 +18,7 @@ import pytest
 from sysgym.bench.contenders import file_sha256
 from sysgym.bench.results.rows import RESULTS, ResultsFile, Row, read_rows
 from sysgym.bench.results.versions import versions
+from sysgym.bench.run.episodes import compile_for_workers
 from sysgym.bench.run.replay import ABSENT, Replay, choose_rows, compare, replay
 from sysgym.errors import ResultMismatch, SysgymError
 
@@ -251,6 +252,7 @@ def test_nobody_knows_beforehand_which_rows_are_played(
 def test_ctrl_c_leaves_validate_and_report_cleanly(
     played: Path, start_command: StartCommand, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    compile_for_workers(["congestion"])  # the compiler's callbacks lose an interrupt: the cache must be warm
     process = start_command("validate", played, "--all", "--jobs", "1")
     deadline_s = time.monotonic() + 60.0
     while "playing 4 of 4" not in (tmp_path / "stdout").read_text() and time.monotonic() < deadline_s:
