@@ -146,6 +146,12 @@ FIXED_POINT void law_lose(const struct constants *constants, struct law *law, un
 	law->ssthresh = least_of(law->ssthresh, law->packets);
 }
 
+/* Windows per round trip. */
+FIXED_POINT unsigned int law_pace(const struct constants *constants, const struct law *law)
+{
+	return constants->pace;
+}
+
 FIXED_POINT void law_start(struct law *law, unsigned int packets, unsigned int now_us)
 {
 	law->packets = packets;
