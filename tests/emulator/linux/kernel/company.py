@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.emulator.packets.transports import other_laws, rounds
 from sysgym.emulator.packets.transports.constants import Constant
 
@@ -47,6 +49,13 @@ class Seen(ctypes.Structure):
         ("marked_share", ctypes.c_uint32),
         ("lost", ctypes.c_int32),
     ]
+
+
+def constants_of(header: str) -> list[str]:
+    """The members of ``struct constants`` in a header."""
+    body = re.search(r"struct constants \{(.*?)\}", (SOURCES / header).read_text(), re.DOTALL)
+    assert body is not None
+    return re.findall(r"int (\w+);", body[1])
 
 
 @contextmanager

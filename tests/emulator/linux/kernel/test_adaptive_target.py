@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,12 +11,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.emulator.packets.transports import adaptive_target as law
 from sysgym.emulator.packets.transports import other_laws, rounds
 
 from . import company
-from .company import LEVEL_ONE, MOST_PACKETS, ONE, Seen, simulator_in_python
+from .company import LEVEL_ONE, MOST_PACKETS, ONE, Seen, constants_of, simulator_in_python
 from .user_space import compiled_for_user_space
 
 MOST_QUEUE = 2.0**24
@@ -56,10 +54,7 @@ def uncompiled_simulator() -> Iterator[None]:
 
 
 def test_constants_have_the_order_of_the_simulators() -> None:
-    text = (SOURCES / "adaptive_target.h").read_text()
-    body = re.search(r"struct constants \{(.*?)\}", text, re.DOTALL)
-    assert body is not None
-    assert re.findall(r"int (\w+);", body[1]) == [constant.name for constant in law.CONSTANTS]
+    assert constants_of("adaptive_target.h") == [constant.name for constant in law.CONSTANTS]
 
 
 def draw_law(rng: np.random.Generator) -> Law:
