@@ -17,6 +17,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
+from threading import RLock
 from typing import Any, TypeVar
 
 from sysgym.agents.info import AgentInfo
@@ -35,10 +36,18 @@ GENERAL = "sysgym.agents.learned.catalogue:AGENTS"
 
 _AGENTS: dict[str, AgentInfo] = {}
 _collected: set[str] = set()
+_collecting = RLock()
 
 
 def _agents() -> dict[str, AgentInfo]:
     """Return all agents by name, including those of every loaded family."""
+    with _collecting:  # another thread must not see half of them
+        _collect()
+    return _AGENTS
+
+
+def _collect() -> None:
+    """Add the agents of families that have been loaded since the last call."""
     new = {name: family for name, family in families().items() if name not in _collected}
     if new:
         _collected.update(new)
@@ -52,7 +61,6 @@ def _agents() -> dict[str, AgentInfo]:
                 found[own.name] = own
         _AGENTS.clear()
         _AGENTS.update(sorted(found.items(), key=lambda item: item[1].learned))
-    return _AGENTS
 
 
 def _declared(family: Family) -> Sequence[AgentInfo]:

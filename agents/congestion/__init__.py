@@ -108,6 +108,15 @@ AGENTS = (
         env_id=_NETWORK,
         algorithm="sysgym.agents.learned.congestion.hosts.algorithm:PPO_HOSTS",
     ),
+    AgentInfo(
+        "ppo_paths",
+        "PPO with one network for every host, which observes the ports on the host's own paths",
+        "sysgym.agents.learned.loading:load_agent",
+        learned=True,
+        family=_FAMILY,
+        env_id=_NETWORK,
+        algorithm="sysgym.agents.learned.congestion.hosts.algorithm:PPO_PATHS",
+    ),
 )
 """Agents of the family, besides the general learning algorithms."""
 

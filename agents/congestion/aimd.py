@@ -6,10 +6,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
-from sysgym.agents.congestion.world import Action, Paths, congestion_env
-from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.envs.congestion.datacenter.paths import paths_of_hosts
 
 
 class AimdAgent:
@@ -42,7 +41,7 @@ class AimdAgent:
         self._marks = world.observation_part("mark_fraction")
         self._delays = world.observation_part("queue_delay")
         self._active = world.observation_part("active")
-        self._uses = ports_of_hosts(world)
+        self._uses = paths_of_hosts(world.network, world.fabric)
         self._world = world
         self._rates = np.full(world.fabric.n_hosts, self.start)
 
@@ -56,12 +55,3 @@ class AimdAgent:
             np.where(congested, self._rates * self.decrease, grown), allowed.low, allowed.high
         )
         return self._world.action_for(self._rates)
-
-
-def ports_of_hosts(world: DatacenterCC) -> NDArray[np.bool_]:
-    """Return the mask of switch ports on the data paths of each host, shape (n_hosts, n_ports)."""
-    paths = Paths(world)
-    uses = np.zeros((world.fabric.n_hosts, world.fabric.topology.n_links + 1), dtype=np.bool_)
-    # Padding, -1, indexes the last column, which belongs to no port.
-    uses[paths.src[:, None], paths.data_links] = True
-    return uses[:, world.fabric.port_links]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ LEARNED = [
     "tqc",
     "trpo",
     "ppo_hosts",
+    "ppo_paths",
     "maskable_ppo",
     "maskable_ppo_set",
 ]
@@ -131,3 +134,18 @@ def test_an_episode_is_played_to_its_end_and_its_rewards_are_added(make_env: Mak
     env.reset(options={"episode_seed": 20_003})
     rewards = [env.step(env.action_space.high)[1] for _ in range(12)]
     assert total == pytest.approx(sum(rewards))
+
+
+def test_threads_that_ask_first_at_the_same_time_all_find_the_agent() -> None:
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from sysgym.agents import agent_info
+together = Barrier(4)
+def ask(_):
+    together.wait()
+    return agent_info("aimd").name
+with ThreadPoolExecutor(4) as pool:
+    assert set(pool.map(ask, range(4))) == {"aimd"}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

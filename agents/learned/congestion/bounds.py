@@ -30,6 +30,10 @@ OF_CONTROLLERS = {
     "goodput": _RATE,
     "rtt": _SQUASHED_RTT,
     "active": KNOWN,
+    "path_queue_delay": _SQUASHED_RTT,
+    "path_mark_fraction": _MARKS,
+    "path_utilization": _RATE,
+    "path_share": KNOWN,
 }
 OF_FLOWS = {
     # Aurora's

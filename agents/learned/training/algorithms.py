@@ -37,6 +37,9 @@ _NOT_TO_CHOOSE = frozenset(
 ACTION_NOISE_STD = "action_noise_std"
 """Hyper-parameter: standard deviation of a deterministic policy's exploration, for actions in [-1, 1]."""
 
+FINAL_LEARNING_RATE = "final_learning_rate"
+"""Hyper-parameter: learning rate at the end of training, to which it falls linearly from the first."""
+
 _NETWORK = {"net_arch": (64, 64)}
 
 # The effect of a rate on queues ends within a few decisions: a short horizon suffices and reduces variance.
@@ -72,6 +75,8 @@ class Algorithm:
         over_sets: Whether its policy observes a set, of choices or of hosts.
         over_hosts: Whether its policy applies one network to every host.
         policy: Name of a policy of the package, or ``module:class`` of one of sysgym's.
+        features: Feature groups of the observation, unless the user chooses others; None: the environment's
+            default.
     """
 
     name: str
@@ -83,6 +88,7 @@ class Algorithm:
     over_sets: bool = False
     over_hosts: bool = False
     policy: str = "MlpPolicy"
+    features: tuple[str, ...] | None = None
 
     def load_policy(self) -> Any:
         """Return the policy argument of the class.
@@ -117,7 +123,7 @@ class Algorithm:
         """
         known = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
         known |= set() if self.policy == SET_POLICY else set(_POLICY_KEYS)
-        known |= {ACTION_NOISE_STD} & set(self.hyper_parameters)
+        known |= {FINAL_LEARNING_RATE} | ({ACTION_NOISE_STD} & set(self.hyper_parameters))
         for name in chosen:
             if name not in known:
                 raise UnknownName(f"hyper-parameter of {self.name}", name, known)

@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 
 from sysgym.agents.learned.learning import problem_of
-from sysgym.agents.learned.training.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, get_algorithm
+from sysgym.agents.learned.training.algorithms import (
+    ACTION_NOISE_STD,
+    ALGORITHMS,
+    EXTRA,
+    FINAL_LEARNING_RATE,
+    get_algorithm,
+)
 from sysgym.agents.learned.training.progress import Progress, telling
 from sysgym.agents.learned.training.run import CHECKPOINT_FOLDER, Training
 from sysgym.agents.registry import agent_info
@@ -70,7 +76,7 @@ def train(
         resume: Whether to resume from the newest checkpoint in ``out``, if there is one.
         hyper_parameters: Overrides of those in :mod:`sysgym.agents.learned.training.algorithms`.
         overrides: Dotted keys of the scenario to replace.
-        features: Feature groups of the observation; None: the environment's default.
+        features: Feature groups of the observation; None: the agent's, or the environment's default.
         history: Intervals in the observation.
         reward: Name of the reward; None: the scenario's.
         action_scale: ``"log"`` or ``"linear"``.
@@ -98,6 +104,7 @@ def train(
     algorithm = get_algorithm(agent)
     arguments = algorithm.arguments(hyper_parameters or {})
     env_kwargs: dict[str, Any] = {"history": history}
+    features = algorithm.features if features is None else features
     env_kwargs |= {"features": list(features)} if features is not None else {}
     env_kwargs |= {"reward": reward} if reward is not None else {}
     training = Training(
@@ -228,6 +235,12 @@ def _new_model(training: Training, arguments: Mapping[str, Any], envs: Any) -> A
 
         size = envs.action_space.shape[0]
         arguments["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, deviation))
+    if (final := arguments.pop(FINAL_LEARNING_RATE, None)) is not None:
+        from stable_baselines3.common.utils import LinearSchedule
+
+        known = inspect.signature(training.algorithm.load_class()).parameters
+        first = arguments.get("learning_rate", known["learning_rate"].default)
+        arguments["learning_rate"] = LinearSchedule(first, final, 1.0)
     return training.algorithm.load_class()(
         training.algorithm.load_policy(),
         envs,

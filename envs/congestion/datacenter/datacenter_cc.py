@@ -87,9 +87,14 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `goodput` * | host | payload delivered, against line rate less headers | fraction of the line rate | 0 | 1 |
     | `rtt` * | host | mean round trip; 0 without queueing or samples | 1 - base RTT / RTT | 0 | 1 |
     | `active` * | host | whether the host has something left to send | 0 or 1 | 0 | 1 |
+    | `path_queue_delay` | host | on the host's paths, largest: mean queueing delay d, squashed: 0.5 doubles the base RTT | d / (d + base RTT) | 0 | 1 |
+    | `path_mark_fraction` | host | on the host's paths, largest: packets marked of those accepted | fraction of packets | 0 | 1 |
+    | `path_utilization` | host | on the host's paths, largest: bytes sent, headers included | fraction of the link rate | 0 | 1 |
+    | `path_share` | host | hosts on the port of the host's paths that most hosts share | 1 / hosts | 0 | 1 |
 
     `*`: in the default set, in this order. The base RTT is the round-trip time of one full-size packet over
-    the longest path of the empty network.
+    the longest path of the empty network. The paths of a host are the switch ports that data of its flows
+    passes, of flows that have not begun as well: who talks to whom, and not when.
 
     ## Rewards
 
@@ -307,8 +312,9 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     def _new_stepper(self, n: int) -> NetworkStepper:
         """Return a stepper of this many networks; on the kernel there is only one."""
-        has_law = not self.transport.rate_driven
-        return network_stepper_on(self.backend)(n, self.fabric, has_law=has_law)
+        make = network_stepper_on(self.backend)
+        has_law, with_paths = not self.transport.rate_driven, self.observations.on_paths
+        return make(n, self.fabric, has_law=has_law, with_paths=with_paths)
 
     def _join(self, stepper: NetworkStepper, row: int, frames: Array) -> None:
         """Use a row of a shared stepper, and store observations in the shared array."""

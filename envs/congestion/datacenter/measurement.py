@@ -20,6 +20,7 @@ from sysgym.scenarios import CongestionScenario
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ class Interval:
         action: Send rate in force, as a fraction of the line rate, shape (n_hosts,).
         ideal_bytes: Payload that each host would deliver at its max-min fair rate, shape (n_hosts,); 0 for a
             host that had nothing to send at the beginning of the interval.
+        paths: Whether a switch port is on a data path of a host, shape (n_hosts, n_ports); None if no feature
+            of the observation needs it.
     """
 
     fabric: Fabric
@@ -141,6 +144,7 @@ class Interval:
     after: Reading
     action: FloatArray
     ideal_bytes: FloatArray
+    paths: BoolArray | None = None
 
     @cached_property
     def duration_s(self) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval
+from sysgym.envs.congestion.datacenter.paths import largest_on_paths, share_of_paths
 from sysgym.envs.lifecycle import ArgumentError
 from sysgym.scenarios.errors import UnknownName
 
@@ -27,6 +28,7 @@ class FeatureGroup:
         unit: Unit, of which a value of 1 is one.
         meaning: One-line description for tables.
         measure: Function that returns the values of an interval, before clipping to [0, 1].
+        on_paths: Whether it needs the paths of hosts, ``interval.paths``.
     """
 
     name: str
@@ -34,6 +36,7 @@ class FeatureGroup:
     unit: str
     meaning: str
     measure: Callable[[Interval], FloatArray]
+    on_paths: bool = False
 
 
 def _of_ports(name: str) -> Callable[[Interval], FloatArray]:
@@ -44,6 +47,11 @@ def _of_ports(name: str) -> Callable[[Interval], FloatArray]:
 def _of_hosts(name: str) -> Callable[[Interval], FloatArray]:
     """Return the function that returns a feature of hosts."""
     return lambda interval: getattr(interval.derived.hosts, name)
+
+
+def _on_paths(name: str) -> Callable[[Interval], FloatArray]:
+    """Return the function that returns the largest value of a feature of ports on the paths of hosts."""
+    return lambda interval: largest_on_paths(interval, getattr(interval.derived.ports, name))
 
 
 _PORT_FEATURES = (
@@ -61,6 +69,7 @@ _HOST_FEATURES = (
     ("rtt", "1 - base RTT / RTT", "mean round trip; 0 without queueing or samples"),
     ("active", "0 or 1", "whether the host has something left to send"),
 )
+_PATH_FEATURES = ("queue_delay", "mark_fraction", "utilization")
 
 FEATURES: dict[str, FeatureGroup] = {
     **{
@@ -71,11 +80,29 @@ FEATURES: dict[str, FeatureGroup] = {
         name: FeatureGroup(name, "host", unit, meaning, _of_hosts(name))
         for name, unit, meaning in _HOST_FEATURES
     },
+    **{
+        f"path_{name}": FeatureGroup(
+            f"path_{name}", "host", unit, f"on the host's paths, largest: {meaning}", _on_paths(name), True
+        )
+        for name, unit, meaning in _PORT_FEATURES
+        if name in _PATH_FEATURES
+    },
+    "path_share": FeatureGroup(
+        "path_share",
+        "host",
+        "1 / hosts",
+        "hosts on the port of the host's paths that most hosts share",
+        share_of_paths,
+        True,
+    ),
 }
-"""All feature groups by name; ``derived.py`` has their formulas."""
+"""All feature groups by name; ``derived.py`` and ``paths.py`` have their formulas."""
 
 DEFAULT_FEATURES = ("queue_delay", "mark_fraction", "utilization", "rate", "goodput", "rtt", "active")
 """Default feature groups: load, queueing and demand, without redundancy."""
+
+PATH_FEATURES = (*DEFAULT_FEATURES, *(f"path_{name}" for name in _PATH_FEATURES), "path_share")
+"""The default feature groups, and what the controller sees on the paths of each host."""
 
 
 def get_feature_group(group: str | FeatureGroup) -> FeatureGroup:
@@ -125,6 +152,11 @@ class ObservationBuilder:
     def _groups(self) -> list[FeatureGroup]:
         # Looked up by name: the functions of built-in groups cannot be pickled, and copies can share them.
         return [self._own.get(name) or FEATURES[name] for name in self.features]
+
+    @property
+    def on_paths(self) -> bool:
+        """Whether a feature needs the paths of hosts."""
+        return any(group.on_paths for group in self._groups)
 
     def share(self, stack: Observation) -> None:
         """Store the frames in a part of a larger array, shape (history, frame_size), from now on."""

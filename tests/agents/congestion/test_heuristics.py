@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from sysgym.agents import make_agent, play_episode
-from sysgym.agents.congestion.aimd import AimdAgent, ports_of_hosts
+from sysgym.agents.congestion.aimd import AimdAgent
 from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.envs.congestion.datacenter.paths import paths_of_hosts
 
 MakeEnv = Callable[..., Any]
 
@@ -104,7 +105,7 @@ def test_aimd_multiplies_on_marks_and_long_queues(
 def test_aimd_minds_its_own_ways_only(aimd: tuple[AimdAgent, Signals]) -> None:
     agent, signals = aimd
     # The last port on the way of host 2 leads to its receiver and serves nobody else.
-    uses = ports_of_hosts(signals.world)
+    uses = paths_of_hosts(signals.world.network, signals.world.fabric)
     [exit_port] = np.flatnonzero(uses[2] & (uses.sum(axis=0) == 1))
     signals.part("mark_fraction")[exit_port] = 1.0
     expected = np.full(8, 0.625)

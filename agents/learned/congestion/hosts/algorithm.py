@@ -1,8 +1,9 @@
-"""PPO with one policy network for every host."""
+"""PPO with one policy network for every host, which observes all ports or those on the host's paths."""
 
 from __future__ import annotations
 
-from sysgym.agents.learned.training.algorithms import Algorithm
+from sysgym.agents.learned.training.algorithms import FINAL_LEARNING_RATE, Algorithm
+from sysgym.envs.congestion.datacenter.observation import PATH_FEATURES
 
 # A shared network learns from all hosts at once; the horizon is the drain time of a full buffer.
 PPO_HOSTS = Algorithm(
@@ -22,4 +23,28 @@ PPO_HOSTS = Algorithm(
     over_sets=True,
     over_hosts=True,
     policy="sysgym.agents.learned.congestion.hosts.policy:HostPolicy",
+)
+
+# What a host does shows on its own paths in the same interval, so the horizon is short. Exploration is narrow
+# and the last steps small: the noise of all hosts makes queues, and a policy that expects them sends less.
+PPO_PATHS = Algorithm(
+    "ppo_paths",
+    "stable_baselines3",
+    "PPO",
+    {
+        "n_steps": 64,
+        "batch_size": 256,
+        "n_epochs": 10,
+        "learning_rate": 1e-3,
+        FINAL_LEARNING_RATE: 1e-5,
+        "target_kl": 0.03,
+        "gamma": 0.5,
+        "gae_lambda": 0.9,
+        "log_std_init": -3.5,
+    },
+    discrete_actions=False,
+    over_sets=True,
+    over_hosts=True,
+    policy="sysgym.agents.learned.congestion.hosts.policy:PathPolicy",
+    features=PATH_FEATURES,
 )

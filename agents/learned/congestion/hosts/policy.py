@@ -22,6 +22,12 @@ class HostPolicy(SetActorCritic, ActorCriticPolicy):
     one no single rate makes a difference."""
 
 
+class PathPolicy(HostPolicy):
+    """The same for a linear scale of rates, a quarter up the scale."""
+
+    first_output = -0.5
+
+
 class RowsOfHosts(VecEnvWrapper):
     """Vector environment whose observations are rearranged by hosts."""
 

@@ -52,6 +52,16 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags}
 
 
+def test_the_learning_rate_can_fall_to_a_final_one(train_tiny: Train, tmp_path: Path) -> None:
+    settings = {"n_steps": 16, "batch_size": 16, "learning_rate": 1e-3, "final_learning_rate": 1e-4}
+    train_tiny(tmp_path / "run", total_steps=96, hyper_parameters=settings)
+    shown = scalars(tmp_path / "run")["train/learning_rate"]
+    # An update follows each rollout of 32 steps; the log of the next one shows it.
+    expected = [1e-3 + (1e-4 - 1e-3) * (step - 32) / 96 for step, _ in shown]
+    assert [rate for _, rate in shown] == pytest.approx(expected, rel=1e-3)
+    assert len(shown) > 1
+
+
 def test_what_a_run_leaves(ppo_run: Path) -> None:
     assert sorted(path.name for path in ppo_run.iterdir()) == [
         "checkpoints",
