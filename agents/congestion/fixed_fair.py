@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 
 from sysgym.agents.congestion.world import Action, Paths, congestion_env, static_shares
+from sysgym.scenarios.errors import SysgymError
 
 
 class FixedFairAgent:
@@ -14,14 +15,27 @@ class FixedFairAgent:
 
     This is a static configuration by an operator who knows the topology and the traffic pairs, but not their
     timing.
+
+    Args:
+        fraction: Rate of a host over its fair share. At 1 the most loaded links are full, and have the queues
+            of full links; a little less makes them short.
+
+    Raises:
+        SysgymError: If the fraction is not above 0 and at most 1.
     """
 
     name = "fixed_fair"
 
+    def __init__(self, fraction: float = 1.0) -> None:
+        """Set the fraction."""
+        if not 0.0 < fraction <= 1.0:
+            raise SysgymError(f"fixed_fair: fraction: expected above 0 and at most 1, got {fraction}")
+        self.fraction = fraction
+
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Compute the shares."""
         world = congestion_env(env)
-        self._action: Action = world.action_for(static_shares(world, Paths(world)))
+        self._action: Action = world.action_for(self.fraction * static_shares(world, Paths(world)))
 
     def act(self, observation: Any) -> Action:
         """Return the shares."""

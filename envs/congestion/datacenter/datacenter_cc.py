@@ -90,7 +90,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `path_queue_delay` | host | on the host's paths, largest: mean queueing delay d, squashed: 0.5 doubles the base RTT | d / (d + base RTT) | 0 | 1 |
     | `path_mark_fraction` | host | on the host's paths, largest: packets marked of those accepted | fraction of packets | 0 | 1 |
     | `path_utilization` | host | on the host's paths, largest: bytes sent, headers included | fraction of the link rate | 0 | 1 |
-    | `path_share` | host | hosts on the port of the host's paths that most hosts share | 1 / hosts | 0 | 1 |
+    | `ideal` | host | payload at the max-min fair rates of the flows active when the interval began, like goodput | fraction of the line rate | 0 | 1 |
 
     `*`: in the default set, in this order. The base RTT is the round-trip time of one full-size packet over
     the longest path of the empty network. The paths of a host are the switch ports that data of its flows

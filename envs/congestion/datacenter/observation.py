@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval
-from sysgym.envs.congestion.datacenter.paths import largest_on_paths, share_of_paths
+from sysgym.envs.congestion.datacenter.paths import largest_on_paths
 from sysgym.envs.lifecycle import ArgumentError
 from sysgym.scenarios.errors import UnknownName
 
@@ -54,6 +54,14 @@ def _on_paths(name: str) -> Callable[[Interval], FloatArray]:
     return lambda interval: largest_on_paths(interval, getattr(interval.derived.ports, name))
 
 
+def _ideal(interval: Interval) -> FloatArray:
+    """Return the ideal of the default reward by host, in the unit of goodput; 0 in an empty interval."""
+    fabric = interval.fabric
+    full_bits = fabric.line_rate_bps * (fabric.payload_fraction * interval.duration_s[..., np.newaxis])
+    ideal_bits = interval.ideal_bytes * 8.0
+    return np.divide(ideal_bits, full_bits, out=np.zeros_like(ideal_bits), where=full_bits > 0.0)
+
+
 _PORT_FEATURES = (
     ("queue", "fraction of the buffer", "queue at the end of the interval"),
     ("queue_mean", "fraction of the buffer", "mean queue over the interval"),
@@ -87,13 +95,12 @@ FEATURES: dict[str, FeatureGroup] = {
         for name, unit, meaning in _PORT_FEATURES
         if name in _PATH_FEATURES
     },
-    "path_share": FeatureGroup(
-        "path_share",
+    "ideal": FeatureGroup(
+        "ideal",
         "host",
-        "1 / hosts",
-        "hosts on the port of the host's paths that most hosts share",
-        share_of_paths,
-        True,
+        "fraction of the line rate",
+        "payload at the max-min fair rates of the flows active when the interval began, like goodput",
+        _ideal,
     ),
 }
 """All feature groups by name; ``derived.py`` and ``paths.py`` have their formulas."""
@@ -101,8 +108,8 @@ FEATURES: dict[str, FeatureGroup] = {
 DEFAULT_FEATURES = ("queue_delay", "mark_fraction", "utilization", "rate", "goodput", "rtt", "active")
 """Default feature groups: load, queueing and demand, without redundancy."""
 
-PATH_FEATURES = (*DEFAULT_FEATURES, *(f"path_{name}" for name in _PATH_FEATURES), "path_share")
-"""The default feature groups, and what the controller sees on the paths of each host."""
+PATH_FEATURES = (*DEFAULT_FEATURES, *(f"path_{name}" for name in _PATH_FEATURES), "ideal")
+"""The default feature groups, what the controller sees on the paths of each host, and its fair share."""
 
 
 def get_feature_group(group: str | FeatureGroup) -> FeatureGroup:

@@ -39,13 +39,3 @@ def largest_on_paths(interval: Interval, values: FloatArray) -> FloatArray:
     on_paths: FloatArray = np.where(interval.paths, values[..., np.newaxis, :], 0.0)
     largest: FloatArray = on_paths.max(axis=-1, initial=0.0)
     return largest
-
-
-def share_of_paths(interval: Interval) -> FloatArray:
-    """Return one over the number of hosts whose paths share a port with each host's, shape (n_hosts,).
-
-    Of a host's ports the most shared one counts.
-    """
-    assert interval.paths is not None
-    hosts_of_port = interval.paths.sum(axis=-2, dtype=np.float64)
-    return 1.0 / np.maximum(largest_on_paths(interval, hosts_of_port), 1.0)

@@ -12,6 +12,7 @@ from sysgym.agents import make_agent, play_episode
 from sysgym.agents.congestion.aimd import AimdAgent
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.envs.congestion.datacenter.paths import paths_of_hosts
+from sysgym.scenarios.errors import SysgymError
 
 MakeEnv = Callable[..., Any]
 
@@ -49,6 +50,17 @@ def test_fixed_fair_never_looks_again(make_env: MakeEnv) -> None:
     for _ in range(5):
         observation, *_ = env.step(agent.act(observation))
     assert np.array_equal(agent.act(observation), first)
+
+
+def test_fixed_fair_gives_a_fraction_of_the_share(make_env: MakeEnv) -> None:
+    env = make_env("dumbbell-10g")
+    env.reset(seed=0)
+    agent = make_agent("fixed_fair", fraction=0.9)
+    agent.begin(env)
+    assert agent.act(None) == pytest.approx([0.9 / 4] * 4 + [0.9] * 4)
+    for fraction in (0.0, 1.1, float("nan")):
+        with pytest.raises(SysgymError, match="fraction: expected above 0 and at most 1"):
+            make_agent("fixed_fair", fraction=fraction)
 
 
 class Signals:
