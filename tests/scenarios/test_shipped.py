@@ -54,6 +54,7 @@ CONGESTION = {
     "iroko-dumbbell-10m",
     "iroko-dumbbell-1g",
     "iroko-fattree-10m",
+    "iroko-fattree-10m-step",
     "iroko-fattree-1g",
     "jellyfish-20",
     "leafspine-2to1-websearch",

@@ -160,13 +160,13 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     `fattree-k6-storage-shallow`, `fattree-k8-permutation`, `fattree-k8-permutation-drained`,
     `incast-24-storage-mix`, `incast-256`, `incast-32`, `incast-32-lossless`, `incast-32-shared`,
     `incast-32-trimming`, `incast-64`, `incast-websearch-mix`, `incast-websearch-mix-drained`,
-    `iroko-dumbbell-10m`, `iroko-dumbbell-1g`, `iroko-fattree-10m`, `iroko-fattree-1g`, `jellyfish-20`,
-    `leafspine-2to1-websearch`, `leafspine-2to1-websearch-drained`, `leafspine-3to1-hadoop`,
-    `leafspine-400g-websearch`, `leafspine-hadoop`, `leafspine-link-failure`, `leafspine-slow-spine`,
-    `leafspine-storage`, `leafspine-storage-lossy`, `leafspine-websearch-two-failures`, `linux-dumbbell-100m`,
-    `linux-dumbbell-1g`, `linux-fattree-incast`, `linux-fattree-incast-shallow`, `linux-fattree-stride`,
-    `onoff-dumbbell`, `parking-lot-3-websearch`, `parking-lot-4`, `three-tier-32`, `torus-16-websearch`,
-    `wan-abilene`, or a file of your own.
+    `iroko-dumbbell-10m`, `iroko-dumbbell-1g`, `iroko-fattree-10m`, `iroko-fattree-10m-step`,
+    `iroko-fattree-1g`, `jellyfish-20`, `leafspine-2to1-websearch`, `leafspine-2to1-websearch-drained`,
+    `leafspine-3to1-hadoop`, `leafspine-400g-websearch`, `leafspine-hadoop`, `leafspine-link-failure`,
+    `leafspine-slow-spine`, `leafspine-storage`, `leafspine-storage-lossy`,
+    `leafspine-websearch-two-failures`, `linux-dumbbell-100m`, `linux-dumbbell-1g`, `linux-fattree-incast`,
+    `linux-fattree-incast-shallow`, `linux-fattree-stride`, `onoff-dumbbell`, `parking-lot-3-websearch`,
+    `parking-lot-4`, `three-tier-32`, `torus-16-websearch`, `wan-abilene`, or a file of your own.
 
     ## Baselines
 
