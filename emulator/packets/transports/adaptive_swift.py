@@ -71,7 +71,7 @@ CONSTANTS = (
     Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
     Constant("calm_growth", 8.0, 1.0, 15.0, "growth is multiplied by the calm rounds in a row, at most by it"),
-    Constant("growth_beside", 2.0, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
+    Constant("growth_beside", 2.5, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
     Constant("start_growth", 1.0, 0.01, 1.0, "growth for each acknowledged packet, until the first decrease"),
     Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
@@ -100,7 +100,7 @@ N_PARAMETERS = len(CONSTANTS)
 MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
 OWN_WINDOW = 0.5  # packets; queues up to the target of such a window are no sign of other laws
-ROUNDS_IN_VAIN = 4.0
+ROUNDS_IN_VAIN = 5.0
 CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
 MOST_CALM = 15.0  # rounds
 WAITS = 1.5  # packets an ACK, from which a receiver delays ACKs
