@@ -170,7 +170,7 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
     memory.company.queue_before_ns = before_ns
     flow.state[other_laws.QUEUE_BEFORE] = before_ns / line_ns
-    memory.company.counted = rng.integers(law.ROUNDS_IN_VAIN + 2) + 8 * rng.integers(32)
+    memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2) + 8 * rng.integers(32)
     remember(flow, memory)
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
     for one, other in (

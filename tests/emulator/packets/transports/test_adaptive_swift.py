@@ -183,7 +183,7 @@ def test_after_a_time_out_it_begins_with_one_packet() -> None:
 
 @pytest.mark.parametrize(("packets", "least"), [(1, 0.5), (2, 2.0)])
 def test_a_receiver_that_delays_acks_is_sent_two_packets_at_a_time(packets: int, least: float) -> None:
-    """The delay of an ACK that waits for its timer looks like a queue, and a single packet has it each time."""
+    """A single packet would wait for the timer each time, and that looks like a queue."""
     driver = settled(with_constants(most_decrease=0.75, decrease=2.0, patience=64.0), cwnd=8.0)
     for _ in range(8):
         driver.ack(packets, rtt_ns=int(driver.flow.base_rtt_ns))
