@@ -72,7 +72,7 @@ CONSTANTS = (
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
     Constant("calm_growth", 8.0, 1.0, 15.0, "most calm rounds in a row by which growth is multiplied"),
     Constant("growth_beside", 2.5, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
-    Constant("start_growth", 1.0, 0.01, 1.0, "growth for each acknowledged packet, until the first decrease"),
+    Constant("start_growth", 1.0, 0.01, 2.0, "growth for each acknowledged packet, until the first decrease"),
     Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
     Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
