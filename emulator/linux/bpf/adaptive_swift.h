@@ -10,7 +10,9 @@
 #include "other_laws.h"
 
 #define OWN_WINDOW (FIXED_ONE / 2)
-#define ROUNDS_IN_VAIN 4
+#define ROUNDS_IN_VAIN 5
+#define MOST_CALM 15
+#define LEAST_TOGETHER (2 * FIXED_ONE)
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
 
@@ -20,6 +22,8 @@ struct constants {
 	int target_of_small;
 	int large_window;
 	int growth;
+	int calm_growth;
+	int growth_beside;
 	int start_growth;
 	int decrease;
 	int most_decrease;
@@ -35,7 +39,10 @@ struct constants {
 	int loss_least;
 };
 
-/* What a connection remembers between ACKs. */
+/*
+ * What a connection remembers between ACKs. Its memory is full, so `company.counted` holds three things: rounds in
+ * vain, rounds in a row that were calm, and whether the receiver delays ACKs.
+ */
 struct law {
 	unsigned int packets; /* the window, with its fraction; may be less than one packet */
 	unsigned int ssthresh;
@@ -51,6 +58,21 @@ struct told {
 	unsigned int now_us;
 	unsigned int line_ns; /* time of a packet on the sender's line */
 };
+
+#define VAIN_MASK 7
+#define CALM_SHIFT 3
+#define DELAYS_BIT 0x80
+
+FIXED_POINT int calm_rounds(const struct law *law)
+{
+	return law->company.counted >> CALM_SHIFT & MOST_CALM;
+}
+
+/* The least window: a receiver that delays ACKs lets a single packet wait for its timer. */
+FIXED_POINT unsigned int law_least(const struct law *law)
+{
+	return law->company.counted & DELAYS_BIT ? LEAST_TOGETHER : 0;
+}
 
 /* A window to the power of -1/2. */
 FIXED_POINT fixed share_of_small(fixed packets)
@@ -73,12 +95,22 @@ FIXED_POINT fixed target_of(const struct constants *constants, const struct law 
 	return stretched(target_at(constants, law->packets), law->company.stretch);
 }
 
+/* Growth, in packets a round trip: more after calm rounds, and beside other laws. */
+FIXED_POINT fixed present_growth(const struct constants *constants, const struct law *law)
+{
+	fixed calm = (fixed)most_of(calm_rounds(law), 1) << FIXED_SHIFT;
+
+	if (law->company.stretch)
+		return constants->growth_beside;
+	return fixed_product(constants->growth, least_of(calm, constants->calm_growth));
+}
+
 /* The window after an ACK that tells of a queue below the target. */
 FIXED_POINT unsigned int law_grow(const struct constants *constants, struct law *law, unsigned int acked)
 {
 	fixed share = least_of(fixed_quotient((unsigned long long)acked << FIXED_SHIFT,
 					      most_of(law->packets, FIXED_ONE)), FIXED_ONE);
-	fixed packets = law->packets + fixed_product(constants->growth, share);
+	fixed packets = law->packets + fixed_product(present_growth(constants, law), share);
 
 	if (law->packets < law->ssthresh)
 		packets += (fixed)constants->start_growth * least_of(acked, 0xffff);
@@ -114,7 +146,18 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	return 0;
 }
 
-/* Adapt the target to the company of the round; beside other laws heed marks. Rounds in vain are counted. */
+/* Whether the round was calm, its queue short for a moment, and whether the receiver delays ACKs. */
+FIXED_POINT void note_round(struct law *law, const struct seen *seen, const struct queues *queues)
+{
+	unsigned char counted = law->company.counted;
+	int calm = 4 * queues->least < queues->target ? least_of(calm_rounds(law) + 1, MOST_CALM) : 0;
+
+	if (!seen->lost && 2ull * seen->acked_packets >= 3ull * seen->acks)
+		counted |= DELAYS_BIT;
+	law->company.counted = (counted & (DELAYS_BIT | VAIN_MASK)) | calm << CALM_SHIFT;
+}
+
+/* Adapt the target to the company of the round; beside other laws heed marks. */
 FIXED_POINT void law_end_round(const struct constants *constants, struct law *law, const struct seen *seen)
 {
 	const struct adaptation adaptation = {
@@ -127,12 +170,16 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 		.down = constants->stretch_down,
 	};
 	struct queues queues = queues_of(seen);
+	unsigned char in_vain;
 	fixed factor = factor_of_marks(&law->company, seen->marked_share, constants->mark_decrease,
 				       constants->marks_memory, MARKS_IGNORED);
 
 	queues.target = target_of(constants, law);
+	note_round(law, seen, &queues);
+	in_vain = law->company.counted & VAIN_MASK;
 	law->packets = adapt_target(&adaptation, &law->company, &queues, law->packets, law->packets,
-				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &law->company.counted);
+				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &in_vain);
+	law->company.counted = (law->company.counted & ~VAIN_MASK) | in_vain;
 	if (law->company.stretch && !seen->lost)
 		law->packets = fixed_product(law->packets, factor);
 }

@@ -135,6 +135,12 @@ FIXED_POINT void law_lose(const struct constants *constants, struct law *law)
 	law->ssthresh = most_of(law->packets, FIXED_ONE);
 }
 
+/* The least window: none is too small. */
+FIXED_POINT unsigned int law_least(const struct law *law)
+{
+	return 0;
+}
+
 /* Windows per round trip. */
 FIXED_POINT unsigned int law_pace(const struct constants *constants, const struct law *law)
 {

@@ -29,7 +29,7 @@ struct company {
 	unsigned short marks; /* slow average */
 	unsigned short level; /* queue of the last round over the target, in 2^-15; more than one is all alike */
 	unsigned char rests; /* rounds in which no loss matters */
-	unsigned char counted; /* rounds of a kind that the law counts */
+	unsigned char counted; /* rounds of kinds that the law counts */
 };
 
 /* Measurements of a round trip. */
@@ -39,6 +39,8 @@ struct seen {
 	unsigned long long base_rtt_ns; /* of an empty path */
 	unsigned int line_ns; /* time of a packet on the sender's line */
 	unsigned int delivered_packets; /* so far */
+	unsigned int acked_packets; /* in the round */
+	unsigned int acks; /* of the round that told a round trip */
 	unsigned int marked_share;
 	int lost;
 };
@@ -143,7 +145,7 @@ FIXED_POINT int in_vain(const struct company *company, const struct queues *queu
 /* How the target adapts. */
 struct adaptation {
 	fixed own; /* queue up to which there are flows of its own only; -1 if that is not known */
-	int rounds_in_vain; /* in a row, that may show no effect before the target rises */
+	int rounds_in_vain; /* that may show no effect before the target rises; one that shows it takes one back */
 	int patience;
 	int patience_again; /* while the target is raised */
 	int up;
@@ -176,10 +178,10 @@ FIXED_POINT unsigned int adapt_target(const struct adaptation *adaptation, struc
 				 fixed_quotient(queues->mean, queues->target) >> 1;
 	company->rests -= company->rests > 0;
 	company->stretch = most_of((fixed)company->stretch - adaptation->down, 0);
-	if (queues->mean <= adaptation->own || !in_vain(company, queues, before, queue_ns, patience))
-		*rounds_in_vain = 0;
-	else if (*rounds_in_vain < MOST_OF_A_BYTE)
-		*rounds_in_vain += 1;
+	if (queues->mean > adaptation->own && in_vain(company, queues, before, queue_ns, patience))
+		*rounds_in_vain = least_of(*rounds_in_vain + 1, adaptation->rounds_in_vain + 1);
+	else
+		*rounds_in_vain -= *rounds_in_vain > 0;
 	if (queues->mean <= adaptation->own)
 		company->stretch = 0;
 	else if (*rounds_in_vain > adaptation->rounds_in_vain)

@@ -51,7 +51,7 @@ INLINE void apply(struct state *state, struct sock *sk, struct constants *consta
 	struct law *law = &state->law;
 	u32 pace = constants ? law_pace(constants, law) : FIXED_ONE;
 
-	law->packets = set_window(&state->window, sk, law->packets, law->ssthresh, pace);
+	law->packets = set_window(&state->window, sk, larger(law->packets, law_least(law)), law->ssthresh, pace);
 }
 
 SEC("struct_ops")
@@ -80,6 +80,8 @@ INLINE void end_round(struct state *state, struct tcp_sock *tp, struct constants
 		.base_rtt_ns = tp->rtt_min.s[0].v * 1000ull,
 		.line_ns = line_ns,
 		.delivered_packets = tp->delivered,
+		.acked_packets = tp->delivered - round->delivered,
+		.acks = round->rtt_samples,
 		.marked_share = round_marked_share(round, tp),
 		.lost = round->lost,
 	};

@@ -8,10 +8,15 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
   decreases had no effect, and the target rises; meanwhile marks count, too
   (:mod:`~sysgym.emulator.packets.transports.other_laws`). Queues that many flows of its own keep are no sign.
 - Windows are paced, and grow faster until the first decrease.
+- On long or fast paths a window needs hundreds of round trips to fill the path by additive growth, so growth
+  rises with each round in a row in which the queue was short for a moment. The mean queue would be no sign:
+  other flows' bursts keep it above a target of few packets.
+- A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Such a
+  receiver is sent two packets at a time.
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
 
-It has 18 constants, in packets, round trips and shares, so that they fit every line. They are the transport's
+It has 20 constants, in packets, round trips and shares, so that they fit every line. They are the transport's
 parameters: a search over them needs no compilation.
 """
 
@@ -33,11 +38,14 @@ from sysgym.emulator.packets.transports.other_laws import (
     WINDOW_BELOW,
     adapt_target,
     factor_of_marks,
+    least_queue,
     mean_queue,
     weight_of_loss,
 )
 from sysgym.emulator.packets.transports.rounds import (
+    ACKED,
     LOST,
+    RTT_SAMPLES,
     WINDOW,
     begin_round,
     bound_window,
@@ -52,20 +60,22 @@ NAME = "adaptive_swift"
 
 CONSTANTS = (
     Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's"),
-    Constant("target", 2.0, 0.25, 64.0, "target of the queue, packets"),
+    Constant("target", 1.5, 0.25, 64.0, "target of the queue, packets"),
     Constant(
         "target_of_small",
-        30.0,
+        32.0,
         0.5,
         128.0,
         "its addition for small windows; for w packets over sqrt(w), less",
     ),
-    Constant("large_window", 100.0, 8.0, 2000.0, "window from which nothing is added, packets"),
-    Constant("growth", 2.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
-    Constant("start_growth", 0.5, 0.01, 1.0, "growth for each acknowledged packet, until the first decrease"),
-    Constant("decrease", 0.4, 0.05, 2.0, "decrease over the relative excess"),
+    Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
+    Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
+    Constant("calm_growth", 8.0, 1.0, 15.0, "most calm rounds in a row by which growth is multiplied"),
+    Constant("growth_beside", 2.5, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
+    Constant("start_growth", 1.0, 0.01, 2.0, "growth for each acknowledged packet, until the first decrease"),
+    Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
-    Constant("pace", 2.0, 1.0, 8.0, "pace, windows a round trip"),
+    Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
     Constant(
         "patience", 12.0, 1.05, 64.0, "factor of a decrease without effect, from which the target rises"
     ),
@@ -82,25 +92,33 @@ CONSTANTS = (
 
 N_PARAMETERS = len(CONSTANTS)
 (
-    FIRST_WINDOW, TARGET, TARGET_OF_SMALL, LARGE_WINDOW, GROWTH, START_GROWTH, DECREASE, MOST_DECREASE, PACE,
-    PATIENCE, PATIENCE_AGAIN, STRETCH_UP, STRETCH_DOWN, STRETCH_CALM, MARK_DECREASE, MARKS_MEMORY,
-    LOSS_DECREASE, LOSS_LEAST,
+    FIRST_WINDOW, TARGET, TARGET_OF_SMALL, LARGE_WINDOW, GROWTH, CALM_GROWTH, GROWTH_BESIDE, START_GROWTH,
+    DECREASE, MOST_DECREASE, PACE, PATIENCE, PATIENCE_AGAIN, STRETCH_UP, STRETCH_DOWN, STRETCH_CALM,
+    MARK_DECREASE, MARKS_MEMORY, LOSS_DECREASE, LOSS_LEAST,
 ) = range(N_PARAMETERS)  # fmt: skip
 
 MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
 OWN_WINDOW = 0.5  # packets; queues up to the target of such a window are no sign of other laws
-ROUNDS_IN_VAIN = 4.0
+ROUNDS_IN_VAIN = 5.0
+CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
+MOST_CALM = 15.0  # rounds
+WAITS = 1.5  # packets an ACK, from which a receiver delays ACKs
+LEAST_TOGETHER = 2.0  # packets in flight to such a receiver
 MARKS_IGNORED = 4.0  # power of the slow average of marks
 LOSS_REST = 16.0  # round trips
 
 # Slots of flow.state, beside those of rounds and other_laws.
 DECREASED_AT_NS = other_laws.OWN
+CALM = other_laws.OWN + 1  # rounds in a row in which the queue was short for a moment
+DELAYS = other_laws.OWN + 2  # whether the receiver delays ACKs
 
 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any, window: float) -> None:
     """Set window and pace; below one packet, one is in flight at a time, paced at the window's rate."""
+    if flow.state[DELAYS] > 0.0:
+        window = max(window, LEAST_TOGETHER)
     bound_window(flow, window, MOST_WINDOW)
     pace_window(flow, parameter(event, PACE), present_rtt_ns(flow))
 
@@ -126,6 +144,15 @@ def may_decrease(flow: Any, event: Any) -> bool:
 
 
 @njit(forceinline=True)
+def present_growth(flow: Any, event: Any) -> float:
+    """Return the growth, in packets a round trip: more after calm rounds, and beside other laws."""
+    if flow.state[STRETCH] > 0.0:
+        return float(parameter(event, GROWTH_BESIDE))
+    calm = min(max(flow.state[CALM], 1.0), parameter(event, CALM_GROWTH))
+    return float(parameter(event, GROWTH) * calm)
+
+
+@njit(forceinline=True)
 def grow(flow: Any, event: Any) -> None:
     """Grow, if the window is the limit: faster until the first decrease."""
     window = flow.state[WINDOW]
@@ -134,7 +161,7 @@ def grow(flow: Any, event: Any) -> None:
     if window < flow.ssthresh:
         flow.state[WINDOW] += parameter(event, START_GROWTH) * event.acked_packets
     share = min(event.acked_packets / max(window, 1.0), 1.0)
-    flow.state[WINDOW] += parameter(event, GROWTH) * share
+    flow.state[WINDOW] += present_growth(flow, event) * share
 
 
 @njit(forceinline=True)
@@ -155,11 +182,22 @@ def follow_delay(flow: Any, event: Any) -> None:
         flow.ssthresh = min(flow.ssthresh, state[WINDOW])
 
 
+@njit(forceinline=True)
+def note_round(flow: Any, target: float) -> None:
+    """Note whether the round was calm, and whether the receiver delays ACKs."""
+    state = flow.state
+    calm = least_queue(flow) < CALM_QUEUE * target
+    state[CALM] = min(state[CALM] + 1.0, MOST_CALM) if calm else 0.0
+    if state[LOST] == 0.0 and state[ACKED] >= WAITS * state[RTT_SAMPLES]:
+        state[DELAYS] = 1.0
+
+
 @njit
 def end_round(flow: Any, event: Any) -> None:
     """Adapt the target to the company of the round; beside other laws heed marks."""
     state = flow.state
     target = present_target(flow, event)
+    note_round(flow, target)
     factor = factor_of_marks(
         flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
     )
@@ -212,7 +250,7 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Start again from one packet (RFC 5681, 3.1)."""
+    """Start again from one packet (RFC 5681, 3.1), or two if the receiver delays ACKs."""
     flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0

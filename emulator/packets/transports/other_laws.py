@@ -42,7 +42,7 @@ QUEUE_BEFORE = rounds.OWN + 2  # packets, of the last round
 WINDOW_BELOW = rounds.OWN + 3  # packets, when the queue was last below the target
 MARKS = rounds.OWN + 4  # slow average of the marked fraction
 RESTS = rounds.OWN + 5  # rounds in which no loss matters
-IN_VAIN = rounds.OWN + 6  # rounds in a row whose decreases had no effect
+IN_VAIN = rounds.OWN + 6  # rounds whose decreases had no effect, less those since that had
 OWN = rounds.OWN + 7
 
 
@@ -83,7 +83,8 @@ def adapt_target(
         queue: Mean queue of the round, packets.
         own: Queue up to which there are flows of its own only, packets; below 0 if that is not known.
         patience: Factor of the decreases without effect from which the target rises.
-        rounds_in_vain: Rounds in a row that may show no effect before it rises.
+        rounds_in_vain: Rounds that may show no effect before it rises; one that shows it takes one back,
+            because queues of other laws swing.
         up: Doublings by which it then rises above the queue.
         undo: Share of the window before the decreases that is then restored.
         down: Doublings by which it falls in a round.
@@ -94,7 +95,10 @@ def adapt_target(
     state[QUEUE] = queue / target
     state[STRETCH] = max(state[STRETCH] - down, 0.0)
     in_vain = least_queue(flow) > target and not follows and window * patience < state[WINDOW_BELOW]
-    state[IN_VAIN] = state[IN_VAIN] + 1.0 if in_vain and queue > own else 0.0
+    if in_vain and queue > own:
+        state[IN_VAIN] = min(state[IN_VAIN] + 1.0, rounds_in_vain + 1.0)
+    else:
+        state[IN_VAIN] = max(state[IN_VAIN] - 1.0, 0.0)
     if queue <= own:
         state[STRETCH] = 0.0
     elif state[IN_VAIN] > rounds_in_vain:

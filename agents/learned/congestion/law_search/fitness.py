@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.congestion.episodes import Baseline
 from sysgym.agents.learned.congestion.law_search.lessons import (
     COLLECTIVES,
+    CROWDS,
     FLOWS,
     INCAST,
     ITSELF,
@@ -43,7 +44,9 @@ SPARED_SLOWDOWN = math.log(1.05)
 WORSE_SLOWDOWN_WEIGHT = 0.5
 """Weight of each slowdown, by size or of all flows, that is worse than the baseline's by more than that."""
 
-SPARED_GOODPUT = {FLOWS: 0.02, INCAST: 0.01, LINKS: 0.01, SLOW: 0.01, LOTS: 0.5, COLLECTIVES: 0.01}
+SPARED_GOODPUT = {
+    FLOWS: 0.02, INCAST: 0.01, LINKS: 0.01, SLOW: 0.01, LOTS: 0.5, COLLECTIVES: 0.01, CROWDS: 0.01,
+}  # fmt: skip
 """Relative loss of goodput that is not penalised; episodes that are cut off at their end need some, and on
 several bottlenecks a fair share of the long path's flows costs the others more than they gain."""
 LOST_GOODPUT_WEIGHT = 10.0
@@ -55,12 +58,14 @@ FAIRNESS_WEIGHT = 20.0
 LINKS_FAIRNESS = 0.98
 LINKS_FAIRNESS_WEIGHT = 4.0
 
-FAIR_DOUBLINGS = 1.2
+FAIR_DOUBLINGS = 1.0
 """log2 of the share over the neighbour's, in either direction, from which it costs more."""
 MOST_DOUBLINGS = 4.0
-SHARE_WEIGHTS = 0.3, 1.5
+SHARE_WEIGHTS = 0.3, 2.0
 
-KIND_WEIGHTS = {FLOWS: 2.5, INCAST: 1.0, LINKS: 1.0, SLOW: 1.0, LOTS: 1.0, COLLECTIVES: 1.5, ITSELF: 1.0}
+KIND_WEIGHTS = {
+    FLOWS: 2.5, INCAST: 1.0, LINKS: 1.0, SLOW: 1.0, LOTS: 1.0, COLLECTIVES: 1.5, CROWDS: 1.0, ITSELF: 1.0,
+}  # fmt: skip
 NEIGHBOUR_WEIGHT = 0.4
 
 LEAST_QUEUE_BYTES = 3_000.0

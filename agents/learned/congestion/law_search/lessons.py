@@ -3,8 +3,9 @@
 Networks are drawn anew for every lesson (domain randomisation): dumbbells from 20 Mb/s to 100 Gb/s with round
 trips from 6 us to 6 ms, buffers of half a bandwidth-delay product and more, thresholds of marks from 8 to
 50 % of them or no marks, delayed ACKs, and random losses; slow dumbbells of few flows; parking lots;
-collectives on a fat tree. No test scenario is given by name, but an incast of 64 senders is `incast-64`, and
-random networks are variations of `dumbbell-10g`, `parking-lot-4` and `alltoall-fattree-k4`.
+collectives on a fat tree; crowds of 48 to 96 flows that begin one after the other. No test scenario is given
+by name, but an incast of 64 senders is `incast-64`, and random networks are variations of `dumbbell-10g`,
+`parking-lot-4` and `alltoall-fattree-k4`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ SLOW, LOTS, COLLECTIVES = "slow links", "parking lots", "rounds of messages"
 """Kinds of lessons compared with DCTCP: flows that end, bursts of them, long-lived flows; slow links with few
 of them, several bottlenecks in a row, and messages that wait for each other."""
 
+CROWDS = "crowds"
+"""Kind of lessons with many flows on one link, also compared with DCTCP: windows of a packet and less, with
+which a law may take its own flows for another law."""
+
 ITSELF = "itself"
 """Kind of the lesson in which the law's flows share a link with each other; with others, it is their law."""
 
@@ -34,11 +39,14 @@ DUMBBELL, LOT, COLLECTIVE = "dumbbell-10g", "parking-lot-4", "alltoall-fattree-k
 EPISODES_OF_A_SCENARIO = 2
 RANDOM_NETWORKS = {LINKS: 4, SLOW: 2, LOTS: 2, COLLECTIVES: 3}
 """Number of random networks of each kind."""
+CROWDS_A_GENERATION = 2
 PACKET_BITS = 12_000
 STEPS = 100
 """Decision intervals of an episode in which the law is alone, at most."""
 MOST_PACKETS = 200_000
 """Packets of the line in 150 round trips of a random link, at most."""
+CROWD_PACKETS = 60_000
+"""Packets of the line in an episode of a crowd."""
 SHARED_PACKETS = 150_000
 """Packets of the line in an episode of a shared link."""
 
@@ -51,8 +59,8 @@ class Lesson:
     """Episode in which laws are compared.
 
     Attributes:
-        kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, ITSELF, or the name of a law with which the link
-            is shared.
+        kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, CROWDS, ITSELF, or the name of a law with which
+            the link is shared.
         episode: Scenario, split and seed.
         duration_s: Simulated time of a shared link; 0 otherwise.
     """
@@ -92,6 +100,9 @@ def draw_lessons(
         network = bases[DUMBBELL].with_overrides(shared_link(rng))
         duration_s = SHARED_PACKETS * PACKET_BITS / network.topology.link_rate_bps
         lessons.append(Lesson(kind, _episode(network, split, rng), duration_s))
+    for _ in range(CROWDS_A_GENERATION):
+        network = bases[DUMBBELL].with_overrides(random_crowd(rng))
+        lessons.append(Lesson(CROWDS, _episode(network, split, rng)))
     return lessons
 
 
@@ -239,6 +250,23 @@ def random_collective(rng: np.random.Generator) -> dict[str, Any]:
         "workload.placement": str(rng.choice(["packed", "scattered"])),
         "queue.buffer_bytes": buffer_bytes,
         "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.08, 0.4)),
+        "control.decision_interval_s": duration_s / STEPS,
+        "control.episode_steps": STEPS,
+    }
+
+
+def random_crowd(rng: np.random.Generator) -> dict[str, Any]:
+    """Return a bottleneck of 5 to 40 Gb/s for 48 to 96 long-lived flows, with early or late marks."""
+    rate_bps = log_uniform(rng, 5e9, 40e9)
+    duration_s = CROWD_PACKETS * PACKET_BITS / rate_bps
+    buffer_bytes = int(log_uniform(rng, 500e3, 2e6))
+    return {
+        "topology.link_rate_bps": rate_bps,
+        "topology.link_delay_s": log_uniform(rng, 2e-6, 15e-6) * 10e9 / rate_bps,
+        "workload.flows_per_pair": int(rng.choice([12, 16, 24])),
+        "workload.start_jitter_s": duration_s * rng.uniform(0.01, 0.1),
+        "queue.buffer_bytes": buffer_bytes,
+        "queue.ecn_threshold_bytes": int(min(log_uniform(rng, 30e3, 1e6), buffer_bytes)),
         "control.decision_interval_s": duration_s / STEPS,
         "control.episode_steps": STEPS,
     }

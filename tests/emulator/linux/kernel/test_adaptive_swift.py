@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from .company import (
 from .user_space import compiled_for_user_space
 
 MOST_QUEUE = 2.0**24
+DELAYS_BIT = 128
 
 SOURCE = """
 #include "adaptive_swift.h"
@@ -41,6 +43,10 @@ int follow(const struct constants *constants, struct law *law, const struct told
 void end_round(const struct constants *constants, struct law *law, const struct seen *seen)
 {
 	law_end_round(constants, law, seen);
+}
+unsigned int least(const struct law *law)
+{
+	return law_least(law);
 }
 void lose(const struct constants *constants, struct law *law, unsigned int now_us)
 {
@@ -97,6 +103,17 @@ def draw_law(rng: np.random.Generator) -> Law:
     )
 
 
+def calm_rounds(memory: Law) -> int:
+    return int(memory.company.counted) >> 3 & 15
+
+
+def remember(flow: Any, memory: Law) -> None:
+    """Give a flow of the simulator what the connection's law counts."""
+    flow.state[other_laws.IN_VAIN] = memory.company.counted & 7
+    flow.state[law.CALM] = calm_rounds(memory)
+    flow.state[law.DELAYS] = memory.company.counted & DELAYS_BIT > 0
+
+
 class Event(list[float]):
     """Constants, and what an ACK tells."""
 
@@ -116,6 +133,7 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     line_ns, base_us = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (3.0, 17.0)))
     flow = flow_of(memory, line_ns, base_us * 1000)
     flow.in_recovery = 0
+    remember(flow, memory)
     target = law.present_target(flow, constants)
     delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
     assume(delay_ns < 2**32 and max(target, max(delay_ns, base_us * 1000) / line_ns) < MOST_QUEUE)
@@ -152,11 +170,13 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
     memory.company.queue_before_ns = before_ns
     flow.state[other_laws.QUEUE_BEFORE] = before_ns / line_ns
-    memory.company.counted = flow.state[other_laws.IN_VAIN] = rng.integers(7)
+    memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2) + 8 * rng.integers(32)
+    remember(flow, memory)
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
     for one, other in (
         (delay_ns, target * line_ns),
         (least_ns, target * line_ns),
+        (least_ns, law.CALM_QUEUE * target * line_ns),
         (delay_ns, other_laws.FOLLOWS * before_ns),
         (delay_ns, law.target_at(constants, law.OWN_WINDOW) * line_ns),
     ):
@@ -169,7 +189,9 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     assume(flow.state[other_laws.WINDOW_BELOW] < MOST_PACKETS)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert_alike(memory, flow)
-    assert memory.company.counted == flow.state[other_laws.IN_VAIN]
+    assert memory.company.counted & 7 == flow.state[other_laws.IN_VAIN]
+    assert calm_rounds(memory) == flow.state[law.CALM]
+    assert (memory.company.counted & DELAYS_BIT > 0) == flow.state[law.DELAYS]
 
 
 @settings(deadline=None)
@@ -211,11 +233,19 @@ def test_nothing_overflows(
     assert memory.packets >= before.packets * (1.0 - fixed[law.MOST_DECREASE] / ONE) - 2
     grown = compiled.grow(fixed, ctypes.byref(memory), acked) & 0xFFFFFFFF
     assert grown >= memory.packets or not may_grow
-    seen = Seen(most, middle, least, line_ns, acked, share, 0)
+    seen = Seen(most, middle, least, line_ns, acked, acked, acked // 2, share, 0)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert memory.packets <= max(before.packets, before.company.window_below)
     assert memory.company.stretch <= other_laws.MOST_STRETCH * ONE
     assert memory.company.level <= LEVEL_ONE + 1
+
+
+@pytest.mark.parametrize(("counted", "least"), [(0, 0), (127, 0), (DELAYS_BIT, 2)])
+def test_the_least_window_is_two_packets_where_acks_are_delayed(
+    compiled: ctypes.CDLL, counted: int, least: int
+) -> None:
+    memory = Law(company=company.Company(counted=counted))
+    assert compiled.least(ctypes.byref(memory)) == least * ONE
 
 
 def test_it_has_the_room_of_the_other_law() -> None:

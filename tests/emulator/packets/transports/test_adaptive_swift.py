@@ -56,6 +56,28 @@ def test_below_the_target_it_grows_by_its_growth() -> None:
     assert window(driver) - before == pytest.approx(3.0, rel=0.15)
 
 
+@pytest.mark.parametrize(("queues", "times"), [([1e3] * 3, 1.0), ([0.1] * 3, 4.0), ([0.1] * 9 + [1e3], 1.0)])
+def test_growth_rises_with_calm_rounds_in_a_row(queues: list[float], times: float) -> None:
+    driver = settled(with_constants(growth=1.0, decrease=0.05, most_decrease=0.03))
+    for queue in queues:
+        one_round(driver, queue=queue)
+    driver.flow.state[rounds.WINDOW] = before = 50.0
+    driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
+    assert window(driver) - before == pytest.approx(times / 50.0, rel=1e-6)
+
+
+def test_growth_has_a_largest_and_is_another_one_beside_other_laws() -> None:
+    driver = settled(with_constants(growth=1.0, calm_growth=4.0, growth_beside=3.0))
+    driver.flow.state[law.CALM] = 9.0
+    before = window(driver)
+    driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
+    assert window(driver) - before == pytest.approx(4.0 / before, rel=1e-6)
+    driver.flow.state[other_laws.STRETCH] = 0.5
+    before = window(driver)
+    driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
+    assert window(driver) - before == pytest.approx(3.0 / before, rel=1e-6)
+
+
 def test_until_the_first_decrease_it_grows_by_a_share_of_what_is_acknowledged() -> None:
     driver = Driver(with_constants(start_growth=0.5, growth=0.1), cwnd=20.0)
     driver.ack(packets=2, rtt_ns=int(driver.flow.base_rtt_ns))
@@ -157,6 +179,35 @@ def test_after_a_time_out_it_begins_with_one_packet() -> None:
     driver.time_out()
     assert window(driver) == 1.0
     assert driver.flow.ssthresh == pytest.approx(half)
+
+
+@pytest.mark.parametrize(("packets", "least"), [(1, 0.5), (2, 2.0)])
+def test_a_receiver_that_delays_acks_is_sent_two_packets_at_a_time(packets: int, least: float) -> None:
+    """A single packet would wait for the timer each time, and that looks like a queue."""
+    driver = settled(with_constants(most_decrease=0.75, decrease=2.0, patience=64.0), cwnd=8.0)
+    for _ in range(8):
+        driver.ack(packets, rtt_ns=int(driver.flow.base_rtt_ns))
+    for _ in range(6):
+        ack_queue(driver, queue=1e5)
+    assert window(driver) <= least
+    assert (window(driver) == 2.0) == (packets == 2)
+    driver.time_out()
+    assert window(driver) == float(packets)
+
+
+@pytest.mark.parametrize("delayed", [1, 2])
+def test_delayed_acks_do_not_stop_a_flow(delayed: int) -> None:
+    """Many flows on a path of few packets, whose windows are small: without the rule they wait for timers."""
+    changes = {
+        "topology.link_delay_s": 1e-6,
+        "workload.flows_per_pair": 6,
+        "workload.start_jitter_s": 1e-3,
+        "transport.delayed_ack_packets": delayed,
+    }
+    network = load_scenario("dumbbell-10g", overrides=changes, expect=CongestionScenario)
+    found = measure_sharing(network, with_constants(), with_constants(), 0.05, 1)
+    assert found.goodput_bps > 9e9
+    assert found.jain_index > 0.9
 
 
 def test_windows_are_paced_and_below_a_packet_at_their_rate() -> None:

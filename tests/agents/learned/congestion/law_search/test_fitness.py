@@ -17,6 +17,7 @@ from sysgym.agents.learned.congestion.law_search.fitness import (
 )
 from sysgym.agents.learned.congestion.law_search.lessons import (
     COLLECTIVES,
+    CROWDS,
     FLOWS,
     INCAST,
     ITSELF,
@@ -43,7 +44,7 @@ def at(kind: str, **changes: float) -> float:
     return loss_of_kind(kind, [compare(metrics, BASELINE)])
 
 
-@pytest.mark.parametrize("kind", [FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES])
+@pytest.mark.parametrize("kind", [FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, CROWDS])
 def test_the_baseline_loses_nothing_against_itself(kind: str) -> None:
     assert at(kind) == 0.0
 

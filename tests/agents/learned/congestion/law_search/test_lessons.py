@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sysgym.agents.learned.congestion.law_search.lessons import (
     COLLECTIVES,
+    CROWDS,
     FLOWS,
     INCAST,
     ITSELF,
@@ -20,6 +21,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     Lesson,
     draw_lessons,
     random_collective,
+    random_crowd,
     random_link,
     random_lot,
     shared_link,
@@ -40,7 +42,7 @@ def drawn(seed: int) -> list[Lesson]:
 def test_there_is_a_lesson_of_every_kind() -> None:
     kinds = [lesson.kind for lesson in drawn(0)]
     networks = [LINKS] * 4 + [SLOW] * 2 + [LOTS] * 2 + [COLLECTIVES] * 3
-    assert kinds == [FLOWS] * 2 + [INCAST] * 2 + networks + ["cubic", "swift", ITSELF]
+    assert kinds == [FLOWS] * 2 + [INCAST] * 2 + networks + ["cubic", "swift", ITSELF, CROWDS, CROWDS]
 
 
 def test_the_same_seed_draws_the_same_lessons() -> None:
@@ -79,6 +81,7 @@ def test_random_networks_are_valid_scenarios(seed: int) -> None:
         ("dumbbell-10g", slow_link(rng)),
         ("parking-lot-4", random_lot(rng)),
         ("alltoall-fattree-k4", random_collective(rng)),
+        ("dumbbell-10g", random_crowd(rng)),
     ):
         scenario: Any = load_scenario(base, overrides=dict(changes), expect=CongestionScenario)
         assert scenario.queue.ecn_threshold_bytes <= scenario.queue.buffer_bytes
