@@ -12,7 +12,8 @@
 #define OWN_WINDOW (FIXED_ONE / 2)
 #define ROUNDS_IN_VAIN 5
 #define MOST_CALM 15
-#define LEAST_TOGETHER (2 * FIXED_ONE)
+#define LEAST_TOGETHER 2
+#define LEAST_PROMPT (FIXED_ONE / 25)
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
 
@@ -41,7 +42,7 @@ struct constants {
 
 /*
  * What a connection remembers between ACKs. Its memory is full, so `company.counted` holds three things: rounds in
- * vain, rounds in a row that were calm, and whether the receiver delays ACKs.
+ * vain, rounds in a row that were calm, and whether the receiver is known not to delay ACKs.
  */
 struct law {
 	unsigned int packets; /* the window, with its fraction; may be less than one packet */
@@ -61,7 +62,7 @@ struct told {
 
 #define VAIN_MASK 7
 #define CALM_SHIFT 3
-#define DELAYS_BIT 0x80
+#define PROMPT_BIT 0x80
 
 FIXED_POINT int calm_rounds(const struct law *law)
 {
@@ -71,7 +72,12 @@ FIXED_POINT int calm_rounds(const struct law *law)
 /* The least window: a receiver that delays ACKs lets a single packet wait for its timer. */
 FIXED_POINT unsigned int law_least(const struct law *law)
 {
-	return law->company.counted & DELAYS_BIT ? LEAST_TOGETHER : 0;
+	return law->company.counted & PROMPT_BIT ? 0 : LEAST_TOGETHER * FIXED_ONE;
+}
+
+FIXED_POINT void law_time_out(struct law *law)
+{
+	law->company.counted &= ~PROMPT_BIT;
 }
 
 /* A window to the power of -1/2. */
@@ -142,19 +148,21 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 		law->decreased_at_us = told->now_us;
 		law->packets = fixed_product(law->packets, factor_of_queue(constants, law, queue, target, path));
 		law->ssthresh = least_of(law->ssthresh, law->packets);
+		if (law->packets < LEAST_PROMPT)
+			law->company.counted &= ~PROMPT_BIT;
 	}
 	return 0;
 }
 
-/* Whether the round was calm, its queue short for a moment, and whether the receiver delays ACKs. */
+/* Whether the round was calm, its queue short for a moment, and whether its ACKs were prompt. */
 FIXED_POINT void note_round(struct law *law, const struct seen *seen, const struct queues *queues)
 {
 	unsigned char counted = law->company.counted;
 	int calm = 4 * queues->least < queues->target ? least_of(calm_rounds(law) + 1, MOST_CALM) : 0;
 
-	if (!seen->lost && 2ull * seen->acked_packets >= 3ull * seen->acks)
-		counted |= DELAYS_BIT;
-	law->company.counted = (counted & (DELAYS_BIT | VAIN_MASK)) | calm << CALM_SHIFT;
+	if (!seen->lost && seen->acked_packets >= LEAST_TOGETHER)
+		counted = 2ull * seen->acked_packets < 3ull * seen->acks ? counted | PROMPT_BIT : counted & ~PROMPT_BIT;
+	law->company.counted = (counted & (PROMPT_BIT | VAIN_MASK)) | calm << CALM_SHIFT;
 }
 
 /* Adapt the target to the company of the round; beside other laws heed marks. */

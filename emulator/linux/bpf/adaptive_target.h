@@ -141,6 +141,10 @@ FIXED_POINT unsigned int law_least(const struct law *law)
 	return 0;
 }
 
+FIXED_POINT void law_time_out(struct law *law)
+{
+}
+
 /* Windows per round trip. */
 FIXED_POINT unsigned int law_pace(const struct constants *constants, const struct law *law)
 {

@@ -100,6 +100,7 @@ INLINE bool after_losses(struct state *state, struct tcp_sock *tp, struct consta
 	if (news == TIMED_OUT) {
 		law->ssthresh = larger(law->packets / 2, LEAST_SSTHRESH);
 		law->packets = FIXED_ONE;
+		law_time_out(law);
 	}
 	if (news == BEGINS_TO_RECOVER)
 		law_losing(constants, law, tp);

@@ -11,8 +11,8 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - On long or fast paths a window needs hundreds of round trips to fill the path by additive growth, so growth
   rises with each round in a row in which the queue was short for a moment. The mean queue would be no sign:
   other flows' bursts keep it above a target of few packets.
-- A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Such a
-  receiver is sent two packets at a time.
+- A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Two packets
+  at a time are sent until a round trip has shown that the receiver does not.
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
 
@@ -71,16 +71,16 @@ CONSTANTS = (
     Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
     Constant("calm_growth", 8.0, 1.0, 15.0, "most calm rounds in a row by which growth is multiplied"),
-    Constant("growth_beside", 2.5, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
+    Constant("growth_beside", 3.0, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
     Constant("start_growth", 1.0, 0.01, 2.0, "growth for each acknowledged packet, until the first decrease"),
     Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
     Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
     Constant(
-        "patience", 12.0, 1.05, 64.0, "factor of a decrease without effect, from which the target rises"
+        "patience", 40.0, 32.0, 256.0, "factor of a decrease without effect, from which the target rises"
     ),
     Constant("patience_again", 1.3, 1.05, 8.0, "the same while the target is raised"),
-    Constant("stretch_up", 1.5, 0.05, 3.0, "doublings by which the target then rises above the queue"),
+    Constant("stretch_up", 2.0, 0.05, 4.0, "doublings by which the target then rises above the queue"),
     Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which the target falls in a round trip"),
     Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling of the target"),
     Constant("mark_decrease", 0.5, 0.01, 1.0, "decrease over the average share of marks"),
@@ -104,20 +104,21 @@ ROUNDS_IN_VAIN = 5.0
 CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
 MOST_CALM = 15.0  # rounds
 WAITS = 1.5  # packets an ACK, from which a receiver delays ACKs
-LEAST_TOGETHER = 2.0  # packets in flight to such a receiver
+LEAST_TOGETHER = 2.0  # packets in flight to a receiver that may delay ACKs
+LEAST_PROMPT = 0.04  # packets; in smaller windows it may have begun to
 MARKS_IGNORED = 4.0  # power of the slow average of marks
 LOSS_REST = 16.0  # round trips
 
 # Slots of flow.state, beside those of rounds and other_laws.
 DECREASED_AT_NS = other_laws.OWN
 CALM = other_laws.OWN + 1  # rounds in a row in which the queue was short for a moment
-DELAYS = other_laws.OWN + 2  # whether the receiver delays ACKs
+PROMPT = other_laws.OWN + 2  # whether the receiver is known not to delay ACKs
 
 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any, window: float) -> None:
     """Set window and pace; below one packet, one is in flight at a time, paced at the window's rate."""
-    if flow.state[DELAYS] > 0.0:
+    if flow.state[PROMPT] == 0.0:
         window = max(window, LEAST_TOGETHER)
     bound_window(flow, window, MOST_WINDOW)
     pace_window(flow, parameter(event, PACE), present_rtt_ns(flow))
@@ -180,16 +181,18 @@ def follow_delay(flow: Any, event: Any) -> None:
         state[DECREASED_AT_NS] = event.now_ns
         state[WINDOW] *= 1.0 - min(decrease, parameter(event, MOST_DECREASE))
         flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+        if state[WINDOW] < LEAST_PROMPT:
+            state[PROMPT] = 0.0
 
 
 @njit(forceinline=True)
 def note_round(flow: Any, target: float) -> None:
-    """Note whether the round was calm, and whether the receiver delays ACKs."""
+    """Note whether the round was calm, and whether its ACKs were prompt."""
     state = flow.state
     calm = least_queue(flow) < CALM_QUEUE * target
     state[CALM] = min(state[CALM] + 1.0, MOST_CALM) if calm else 0.0
-    if state[LOST] == 0.0 and state[ACKED] >= WAITS * state[RTT_SAMPLES]:
-        state[DELAYS] = 1.0
+    if state[LOST] == 0.0 and state[ACKED] >= LEAST_TOGETHER:
+        state[PROMPT] = 1.0 if state[ACKED] < WAITS * state[RTT_SAMPLES] else 0.0
 
 
 @njit
@@ -250,10 +253,11 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Start again from one packet (RFC 5681, 3.1), or two if the receiver delays ACKs."""
+    """Start again from two packets, as the receiver may delay ACKs (RFC 5681, 3.1, has one)."""
     flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0
+    flow.state[PROMPT] = 0.0
     set_window(flow, event, 1.0)
 
 

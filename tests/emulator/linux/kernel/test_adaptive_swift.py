@@ -28,7 +28,7 @@ from .company import (
 from .user_space import compiled_for_user_space
 
 MOST_QUEUE = 2.0**24
-DELAYS_BIT = 128
+PROMPT_BIT = 128
 
 SOURCE = """
 #include "adaptive_swift.h"
@@ -47,6 +47,10 @@ void end_round(const struct constants *constants, struct law *law, const struct 
 unsigned int least(const struct law *law)
 {
 	return law_least(law);
+}
+void time_out(struct law *law)
+{
+	law_time_out(law);
 }
 void lose(const struct constants *constants, struct law *law, unsigned int now_us)
 {
@@ -111,7 +115,7 @@ def remember(flow: Any, memory: Law) -> None:
     """Give a flow of the simulator what the connection's law counts."""
     flow.state[other_laws.IN_VAIN] = memory.company.counted & 7
     flow.state[law.CALM] = calm_rounds(memory)
-    flow.state[law.DELAYS] = memory.company.counted & DELAYS_BIT > 0
+    flow.state[law.PROMPT] = memory.company.counted & PROMPT_BIT > 0
 
 
 class Event(list[float]):
@@ -148,10 +152,12 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     told = Told(event.rtt_ns, base_us * 1000, base_us, now_us, line_ns)
     law.follow_delay(flow, event)
     assume(flow.state[rounds.WINDOW] < MOST_PACKETS)
+    assume(abs(flow.state[rounds.WINDOW] - law.LEAST_PROMPT) > 2e-3 * law.LEAST_PROMPT)
     if compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told)):
         memory.packets = compiled.grow(fixed, ctypes.byref(memory), event.acked_packets)
     assert_alike(memory, flow)
     assert (memory.decreased_at_us == now_us) == (flow.state[law.DECREASED_AT_NS] == event.now_ns)
+    assert (memory.company.counted & PROMPT_BIT > 0) == flow.state[law.PROMPT]
 
 
 @settings(deadline=None, max_examples=500)
@@ -191,7 +197,7 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     assert_alike(memory, flow)
     assert memory.company.counted & 7 == flow.state[other_laws.IN_VAIN]
     assert calm_rounds(memory) == flow.state[law.CALM]
-    assert (memory.company.counted & DELAYS_BIT > 0) == flow.state[law.DELAYS]
+    assert (memory.company.counted & PROMPT_BIT > 0) == flow.state[law.PROMPT]
 
 
 @settings(deadline=None)
@@ -201,6 +207,7 @@ def test_a_loss_matters_as_much_as_on_the_simulator(compiled: ctypes.CDLL, seed:
     fixed, constants = company.draw_constants(law.CONSTANTS, rng)
     memory = draw_law(rng)
     flow = flow_of(memory, 1000, 100_000)
+    flow.state[law.PROMPT] = 1.0  # the kernel's least window is applied elsewhere
     event = Event(constants)
     event.now_ns = 5_000
     compiled.lose(fixed, ctypes.byref(memory), 5)
@@ -240,12 +247,14 @@ def test_nothing_overflows(
     assert memory.company.level <= LEVEL_ONE + 1
 
 
-@pytest.mark.parametrize(("counted", "least"), [(0, 0), (127, 0), (DELAYS_BIT, 2)])
-def test_the_least_window_is_two_packets_where_acks_are_delayed(
+@pytest.mark.parametrize(("counted", "least"), [(0, 2), (127, 2), (PROMPT_BIT, 0)])
+def test_the_least_window_is_two_packets_until_acks_are_known_to_be_prompt(
     compiled: ctypes.CDLL, counted: int, least: int
 ) -> None:
     memory = Law(company=company.Company(counted=counted))
     assert compiled.least(ctypes.byref(memory)) == least * ONE
+    compiled.time_out(ctypes.byref(memory))
+    assert memory.company.counted == counted & 127
 
 
 def test_it_has_the_room_of_the_other_law() -> None:

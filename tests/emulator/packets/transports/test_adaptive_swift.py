@@ -119,7 +119,7 @@ def test_small_windows_have_a_larger_target_and_large_ones_the_least() -> None:
 
 
 def test_decreases_without_effect_are_undone_and_raise_the_target() -> None:
-    driver = settled(with_constants(patience=8.0, most_decrease=0.4, decrease=2.0))
+    driver = settled(with_constants(patience=32.0, most_decrease=0.4, decrease=2.0, stretch_up=1.5))
     before, queue, n_rounds, least = window(driver), 400.0, 0, 0.0
     while driver.flow.state[other_laws.STRETCH] == 0.0:
         least = target(driver)
@@ -133,7 +133,7 @@ def test_decreases_without_effect_are_undone_and_raise_the_target() -> None:
 
 
 def test_a_queue_that_follows_raises_nothing() -> None:
-    driver, queue = settled(with_constants(patience=1.5)), 400.0
+    driver, queue = settled(with_constants(patience=32.0, most_decrease=0.75, decrease=2.0)), 4e4
     while queue > 1.0:
         one_round(driver, queue=queue)
         queue *= 0.7
@@ -173,32 +173,45 @@ def test_a_loss_matters_as_much_as_the_queue(queue: float, decrease: float) -> N
     assert window(driver) / before == pytest.approx(1.0 - decrease)
 
 
-def test_after_a_time_out_it_begins_with_one_packet() -> None:
+def test_after_a_time_out_it_begins_with_two_packets() -> None:
     driver = settled(with_constants())
     half = 0.5 * window(driver)
     driver.time_out()
-    assert window(driver) == 1.0
+    assert window(driver) == 2.0
     assert driver.flow.ssthresh == pytest.approx(half)
 
 
 @pytest.mark.parametrize(("packets", "least"), [(1, 0.5), (2, 2.0)])
-def test_a_receiver_that_delays_acks_is_sent_two_packets_at_a_time(packets: int, least: float) -> None:
+def test_a_receiver_that_may_delay_acks_is_sent_two_packets_at_a_time(packets: int, least: float) -> None:
     """A single packet would wait for the timer each time, and that looks like a queue."""
     driver = settled(with_constants(most_decrease=0.75, decrease=2.0, patience=64.0), cwnd=8.0)
     for _ in range(8):
         driver.ack(packets, rtt_ns=int(driver.flow.base_rtt_ns))
-    for _ in range(6):
+    for _ in range(3):
         ack_queue(driver, queue=1e5)
     assert window(driver) <= least
     assert (window(driver) == 2.0) == (packets == 2)
     driver.time_out()
-    assert window(driver) == float(packets)
+    assert window(driver) == 2.0
 
 
+def test_in_the_smallest_windows_it_asks_again_whether_acks_are_delayed() -> None:
+    driver = settled(with_constants(most_decrease=0.75, decrease=2.0, patience=64.0), cwnd=8.0)
+    driver.flow.state[law.PROMPT] = 1.0
+    windows = []
+    for _ in range(12):
+        ack_queue(driver, queue=1e5)
+        windows.append(window(driver))
+    assert 2.0 in windows
+    assert min(windows) >= law.LEAST_PROMPT
+
+
+@pytest.mark.parametrize("first_window", [1, 10])
 @pytest.mark.parametrize("delayed", [1, 2])
-def test_delayed_acks_do_not_stop_a_flow(delayed: int) -> None:
+def test_delayed_acks_do_not_stop_a_flow(delayed: int, first_window: int) -> None:
     """Many flows on a path of few packets, whose windows are small: without the rule they wait for timers."""
     changes = {
+        "transport.initial_window_packets": first_window,
         "topology.link_delay_s": 1e-6,
         "workload.flows_per_pair": 6,
         "workload.start_jitter_s": 1e-3,
@@ -215,7 +228,8 @@ def test_windows_are_paced_and_below_a_packet_at_their_rate() -> None:
     driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
     rate_bps = window(driver) * driver.flow.packet_bytes * 8e9 / driver.flow.base_rtt_ns
     assert driver.flow.pacing_rate_bps == pytest.approx(2.0 * rate_bps, rel=0.01)
-    for _ in range(4):
+    driver.flow.state[law.PROMPT] = 1.0
+    for _ in range(3):
         ack_queue(driver, queue=1e5)
     assert window(driver) < 0.5
     assert driver.flow.cwnd == 1.0
