@@ -11,8 +11,8 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - On long or fast paths a window needs hundreds of round trips to fill the path by additive growth, so growth
   rises with each round in a row in which the queue was short for a moment. The mean queue would be no sign:
   other flows' bursts keep it above a target of few packets.
-- A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Two packets
-  at a time are sent until a round trip has shown that the receiver does not.
+- A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Two
+  packets at a time are sent until a round trip has shown that the receiver does not.
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
 
