@@ -75,8 +75,8 @@ class Algorithm:
         over_sets: Whether its policy observes a set, of choices or of hosts.
         over_hosts: Whether its policy applies one network to every host.
         policy: Name of a policy of the package, or ``module:class`` of one of sysgym's.
-        features: Feature groups of the observation, unless the user chooses others; None: the environment's
-            default.
+        features: Feature groups of the observation that it needs; None: the user's choice.
+        episode_steps: Most steps of an episode in training; None: those of the scenario.
     """
 
     name: str
@@ -89,6 +89,7 @@ class Algorithm:
     over_hosts: bool = False
     policy: str = "MlpPolicy"
     features: tuple[str, ...] | None = None
+    episode_steps: int | None = None
 
     def load_policy(self) -> Any:
         """Return the policy argument of the class.

@@ -76,7 +76,7 @@ def train(
         resume: Whether to resume from the newest checkpoint in ``out``, if there is one.
         hyper_parameters: Overrides of those in :mod:`sysgym.agents.learned.training.algorithms`.
         overrides: Dotted keys of the scenario to replace.
-        features: Feature groups of the observation; None: the agent's, or the environment's default.
+        features: Feature groups of the observation; None: the agent's own, or the environment's default.
         history: Intervals in the observation.
         reward: Name of the reward; None: the scenario's.
         action_scale: ``"log"`` or ``"linear"``.
@@ -104,7 +104,13 @@ def train(
     algorithm = get_algorithm(agent)
     arguments = algorithm.arguments(hyper_parameters or {})
     env_kwargs: dict[str, Any] = {"history": history}
-    features = algorithm.features if features is None else features
+    if algorithm.episode_steps is not None:
+        most = min(algorithm.episode_steps, resolved.control.episode_steps)
+        resolved = resolved.with_overrides({"control.episode_steps": most})
+    if algorithm.features is not None:
+        if features is not None and tuple(features) != algorithm.features:
+            raise SysgymError(f'"{agent}" observes {", ".join(algorithm.features)}, and no other features')
+        features = algorithm.features
     env_kwargs |= {"features": list(features)} if features is not None else {}
     env_kwargs |= {"reward": reward} if reward is not None else {}
     training = Training(

@@ -27,6 +27,8 @@ PPO_HOSTS = Algorithm(
 
 # What a host does shows on its own paths in the same interval, so the horizon is short. Exploration is narrow
 # and the last steps small: the noise of all hosts makes queues, and a policy that expects them sends less.
+# Episodes are short: in a full buffer no single rate makes a difference, and the rest of an episode that has
+# filled one teaches nothing.
 PPO_PATHS = Algorithm(
     "ppo_paths",
     "stable_baselines3",
@@ -47,4 +49,5 @@ PPO_PATHS = Algorithm(
     over_hosts=True,
     policy="sysgym.agents.learned.congestion.hosts.policy:PathPolicy",
     features=PATH_FEATURES,
+    episode_steps=60,
 )

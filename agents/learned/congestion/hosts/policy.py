@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
@@ -23,9 +24,36 @@ class HostPolicy(SetActorCritic, ActorCriticPolicy):
 
 
 class PathPolicy(HostPolicy):
-    """The same for a linear scale of rates, a quarter up the scale."""
+    """The same for the features of ``ppo_paths`` and a linear scale, which begins near the fair shares.
 
-    first_output = -0.5
+    From equal rates for all, PPO raises them until the hosts with small shares fill their queues, and seldom
+    finds a way back. So the network is first fitted to a fraction of the feature ``ideal``, on random inputs.
+    """
+
+    first_fraction = 0.8
+    first_fit_steps = 500
+    first_fit_batch = 64
+    ideal = -2
+    """Place of the feature in the row of a host: the last but the logarithm of the rate."""
+
+    def _build(self, lr_schedule: Any) -> None:
+        super()._build(lr_schedule)
+        if not next(self.parameters()).is_meta:  # a network whose arrays are read later
+            self._fit_fair_shares()
+
+    def _fit_fair_shares(self) -> None:
+        modules: Any = self.mlp_extractor
+        shape = self.set_shape
+        optimizer = torch.optim.Adam([*modules.encoder.parameters(), *modules.head.parameters()], lr=3e-3)
+        for _ in range(self.first_fit_steps):
+            seen = torch.rand(self.first_fit_batch, shape.observation_size)
+            rows = seen[:, : shape.n_rows * shape.row_size].view(-1, shape.n_rows, shape.row_size)
+            rows[:, :, 0] = 1.0  # every host exists
+            wanted = 2.0 * self.first_fraction * rows[:, :, self.ideal] - 1.0
+            loss = (modules.forward_actor(seen) - wanted).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
 
 
 class RowsOfHosts(VecEnvWrapper):
