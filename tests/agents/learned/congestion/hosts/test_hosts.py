@@ -18,6 +18,7 @@ from sysgym.agents.learned.sets.network import SetNet
 from sysgym.agents.learned.training.learner import torch_model
 from sysgym.agents.protocol import play_episode
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.datacenter.observation import PATH_FEATURES
 from sysgym.scenarios.errors import SysgymError
 
 INDEX = [
@@ -126,3 +127,35 @@ def test_its_student_is_a_plain_network_that_can_be_exported(checkpoint: Path, t
     agent.begin(env)
     rates = graph_of(student)(observation[None]).action[0]
     np.testing.assert_allclose(agent.act(observation), rates, rtol=1e-6)
+
+
+SMALL = {"n_steps": 8, "batch_size": 16, "n_epochs": 1}
+
+
+def test_ppo_paths_begins_near_the_fair_shares_and_learns_in_short_episodes(tmp_path: Path) -> None:
+    path = train(
+        "ppo_paths",
+        "dumbbell-10g",
+        total_steps=16,
+        out=tmp_path,
+        n_envs=2,
+        action_scale="linear",
+        hyper_parameters={**SMALL, "learning_rate": 1e-9},
+    )
+    meta = read_checkpoint(path).meta
+    assert meta.scenario["control"]["episode_steps"] == 60
+    assert tuple(meta.env_kwargs["features"]) == PATH_FEATURES
+    env = DatacenterCC(scenario="dumbbell-10g", features=PATH_FEATURES, action_scale="native")
+    observation, _ = env.reset(seed=1)
+    for _ in range(3):
+        observation, *_ = env.step(np.full(8, 0.2, np.float32))
+    agent = make_agent("ppo_paths", checkpoint=path)
+    agent.begin(env)
+    shares = observation[env.observation_part("ideal")]
+    assert shares[:4].sum() == pytest.approx(1.0, abs=0.01)
+    assert agent.act(observation) == pytest.approx(0.8 * shares, abs=0.03)
+
+
+def test_ppo_paths_has_features_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match=r"observes queue_delay, .* and no other features"):
+        train("ppo_paths", "dumbbell-10g", total_steps=16, out=tmp_path, features=["rate"])
