@@ -37,7 +37,7 @@ PPO_PATHS = Algorithm(
         "n_steps": 64,
         "batch_size": 256,
         "n_epochs": 10,
-        "learning_rate": 1e-3,
+        "learning_rate": 3e-4,
         FINAL_LEARNING_RATE: 1e-5,
         "target_kl": 0.03,
         "gamma": 0.5,
