@@ -107,6 +107,11 @@ def train(
     if algorithm.episode_steps is not None and isinstance(resolved, CongestionScenario):
         most = min(algorithm.episode_steps, resolved.control.episode_steps)
         resolved = resolved.with_overrides({"control.episode_steps": most})
+    if algorithm.action_scale not in (None, action_scale):
+        raise SysgymError(
+            f'"{agent}" learns on the scale "{algorithm.action_scale}" of rates, got "{action_scale}";'
+            f" use --action-scale {algorithm.action_scale}"
+        )
     if algorithm.features is not None:
         if features is not None and tuple(features) != algorithm.features:
             raise SysgymError(f'"{agent}" observes {", ".join(algorithm.features)}, and no other features')

@@ -50,4 +50,5 @@ PPO_PATHS = Algorithm(
     policy="sysgym.agents.learned.congestion.hosts.policy:PathPolicy",
     features=PATH_FEATURES,
     episode_steps=60,
+    action_scale="linear",
 )

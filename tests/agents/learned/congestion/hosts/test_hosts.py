@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,6 +157,15 @@ def test_ppo_paths_begins_near_the_fair_shares_and_learns_in_short_episodes(tmp_
     assert agent.act(observation) == pytest.approx(0.8 * shares, abs=0.03)
 
 
-def test_ppo_paths_has_features_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(SysgymError, match=r"observes queue_delay, .* and no other features"):
-        train("ppo_paths", "dumbbell-10g", total_steps=16, out=tmp_path, features=["rate"])
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"action_scale": "linear", "features": ["rate"]}, "observes queue_delay, .* and no other features"),
+        ({}, 'learns on the scale "linear" of rates, got "log"; use --action-scale linear'),
+    ],
+)
+def test_ppo_paths_has_features_and_a_scale_of_its_own(
+    tmp_path: Path, chosen: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SysgymError, match=message):
+        train("ppo_paths", "dumbbell-10g", total_steps=16, out=tmp_path, **chosen)
