@@ -30,7 +30,7 @@ from sysgym.agents.learned.training.progress import Progress, telling
 from sysgym.agents.learned.training.run import CHECKPOINT_FOLDER, Training
 from sysgym.agents.registry import agent_info
 from sysgym.envs.episodes import check_registered
-from sysgym.scenarios import CongestionScenario, Scenario, load_scenario
+from sysgym.scenarios import Scenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios.files import write_atomically
 
@@ -104,8 +104,8 @@ def train(
     algorithm = get_algorithm(agent)
     arguments = algorithm.arguments(hyper_parameters or {})
     env_kwargs: dict[str, Any] = {"history": history}
-    if algorithm.episode_steps is not None and isinstance(resolved, CongestionScenario):
-        most = min(algorithm.episode_steps, resolved.control.episode_steps)
+    most = algorithm.episode_steps
+    if most is not None and resolved.resolved().get("control", {}).get("episode_steps", 0) > most:
         resolved = resolved.with_overrides({"control.episode_steps": most})
     if algorithm.action_scale not in (None, action_scale):
         raise SysgymError(

@@ -44,7 +44,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> CongestionScenario:
 
 
 ARGUMENTS = {"seed": 3, "hyper_parameters": {"neighbours": ["dctcp"]}}
-STEPS_A_GENERATION = 4 * (4 + 2 * 100)
+# Of four candidates: an episode of the scenario, two shared links, and two crowds.
+STEPS_A_GENERATION = 4 * (4 + 2 * 100 + 2 * 100)
 
 
 LAWS = pytest.mark.parametrize("law", [ADAPTIVE_TARGET, TUNED_SWIFT], ids=lambda law: law.form.agent)
