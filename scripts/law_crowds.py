@@ -1,33 +1,34 @@
 """Play many flows of a law on one link, to see whether they take each other for other laws.
 
-    python scripts/law_crowds.py agents/checkpoints/adaptive_swift.json
-    python scripts/law_crowds.py results/beyond-classics-wide/training/adaptive_swift*/final.json dctcp swift
+    python scripts/law_crowds.py adaptive_swift dctcp swift
+    python scripts/law_crowds.py mine=adaptive_swift@LAW.json
 
 For every crowd, a dumbbell with 16 to 96 long-lived flows that begin one after the other, prints the least of
 Jain's index and the largest mean queue over three episodes, in their second half. A law whose target rises
-among its like fills the buffer, and some flows starve. Checkpoints of searched laws, or names of transports.
+among its like fills the buffer, and some flows starve. Laws are named as contenders of a benchmark are.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sysgym.agents.learned.congestion.law_search.laws import law_of_file
+from sysgym.bench.contenders import parse_contender
 from sysgym.bench.tables import markdown_table
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.datacenter.rewards import jain_index
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
+from sysgym.studies.neighbours import transport_of
 
+NETWORK = "dumbbell-10g"
 SEEDS = 1, 2, 3
 
 
@@ -53,9 +54,8 @@ class Crowd(NamedTuple):
     @property
     def title(self) -> str:
         """Name in the table."""
-        begin = f"within {self.start_jitter_s * 1e3:g} ms, " if self.start_jitter_s else ""
         return (
-            f"{self.n_flows} flows, {self.rate_bps / 1e9:g} Gb/s, {begin}"
+            f"{self.n_flows} flows, {self.rate_bps / 1e9:g} Gb/s, within {self.start_jitter_s * 1e3:g} ms, "
             f"{self.link_delay_s * 1e6:g} us a link, marks from {self.mark_bytes / 1e3:g} kB"
         )
 
@@ -69,7 +69,7 @@ class Crowd(NamedTuple):
             "queue.buffer_bytes": max(1_000_000, self.mark_bytes),
             "queue.ecn_threshold_bytes": self.mark_bytes,
         }
-        return load_scenario("dumbbell-10g", expect=CongestionScenario).with_overrides(overrides)
+        return load_scenario(NETWORK, expect=CongestionScenario).with_overrides(overrides)
 
 
 CROWDS = (
@@ -93,30 +93,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("laws", nargs="+", help="checkpoints of searched laws, or names of transports")
+    parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     try:
-        print(crowd_table([transport_of(law) for law in given.laws], given.threads))
+        laws = [parse_contender(text, (), "congestion").with_shipped(NETWORK) for text in given.laws]
+        print(crowd_table({law.name: transport_of(law) for law in laws}, given.threads))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
 
-def transport_of(law: str) -> Transport:
-    """Return the transport of a checkpoint, or of a name.
-
-    Raises:
-        SysgymError: If there is none.
-    """
-    if not law.endswith(".json"):
-        return get_transport(law)
-    form = law_of_file(law).form
-    return form.transport(form.read(Path(law)).parameters)
-
-
-def crowd_table(laws: Sequence[Transport], n_threads: int) -> str:
+def crowd_table(laws: Mapping[str, Transport], n_threads: int) -> str:
     """Return the least Jain's index and the largest mean queue in kB, a row for each crowd, in Markdown."""
-    episodes = [(law, crowd, seed) for crowd in CROWDS for law in laws for seed in SEEDS]
+    episodes = [(law, crowd, seed) for crowd in CROWDS for law in laws.values() for seed in SEEDS]
     with ThreadPoolExecutor(n_threads) as pool:
         found = list(pool.map(lambda episode: play(*episode), episodes))
     played = np.array(found).reshape(len(CROWDS), len(laws), len(SEEDS), 2)
@@ -129,7 +118,7 @@ def crowd_table(laws: Sequence[Transport], n_threads: int) -> str:
     ]
     fair = (played[..., 0].min(axis=2) >= 0.98).sum(axis=0)
     body.append(["crowds with Jain's index 0.98 in every episode", *(f"{n} of {len(CROWDS)}" for n in fair)])
-    return markdown_table(["crowd", *(f">{law.name}" for law in laws)], body)
+    return markdown_table(["crowd", *(f">{name}" for name in laws)], body)
 
 
 def play(law: Transport, crowd: Crowd, seed: int) -> tuple[float, float]:

@@ -12,6 +12,7 @@ with an interval over scenarios drawn anew.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,17 +23,20 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.agents.learned.congestion.tuned_swift.search import LAW as TUNED_SWIFT
-from sysgym.bench.leaderboard.power import LEAST_QUEUE_BYTES, log_powers, scores_of
+from sysgym.bench.leaderboard.power import log_power, log_powers, scores_of
 from sysgym.bench.results.rows import Row, read_rows
-from sysgym.bench.statistics import RESAMPLES, SEED
+from sysgym.bench.statistics import estimate, mean
+from sysgym.bench.tables import interval_text
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
 from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float64]
 
 FULL_DELAYS_BPS = 10e9
 TUNED = "tuned_swift"
+METRICS = "goodput_bps", "queue_p99_bytes", "fct_slowdown_p99"
 
 
 def main() -> None:
@@ -44,27 +48,41 @@ def main() -> None:
     parser.add_argument("--law", default="adaptive_swift")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
-    paths = sorted((given.folder / "training").glob(f"{TUNED}*/final.json"))
+    try:
+        compare(given.folder, given.law, given.threads)
+    except SysgymError as error:
+        sys.exit(f"error: {error}")
+
+
+def compare(folder: Path, own: str, n_threads: int) -> None:
+    """Score both laws and print the scores.
+
+    Raises:
+        SysgymError: If the folder has no rows of one of the two, or no trainings of tuned Swift.
+    """
+    paths = sorted((folder / "training").glob(f"{TUNED}*/final.json"))
     trainings = [TUNED_SWIFT.form.read(path).parameters for path in paths]
     rows: dict[str, list[Row]] = defaultdict(list)
-    for row in read_rows(given.folder):
+    for row in read_rows(folder):
         rows[row.scenario].append(row)
     law, tuned, scaled = [], [], []
     for scenario, of_scenario in rows.items():
         scores, best = scores_of(of_scenario)
-        law.append(scores[given.law].mean())
+        if not trainings or not {own, TUNED} <= set(scores):
+            raise SysgymError(
+                f"{folder}: {scenario}: expected rows of {own} and {TUNED}, and trainings of {TUNED};"
+                f" there are {len(trainings)} trainings, and rows of {', '.join(scores)}"
+            )
+        law.append(scores[own].mean())
         tuned.append(scores[TUNED].mean())
-        by_rate = scaled_scores(scenario, of_scenario, best, trainings, given.threads)
+        by_rate = scaled_scores(scenario, of_scenario, best, trainings, n_threads)
         scaled.append(scores[TUNED].mean(axis=1) if by_rate is None else by_rate)
     each = np.mean(scaled, axis=0)
-    print(f"{given.law} {np.mean(law):.2f}, {TUNED} {np.mean(tuned):.2f}, over {len(law)} scenarios")
+    print(f"{own} {np.mean(law):.2f}, {TUNED} {np.mean(tuned):.2f}, over {len(law)} scenarios")
     print(f"{TUNED} with delays by rate, each training: {', '.join(f'{score:.2f}' for score in each)}")
     for name, theirs in ((TUNED, tuned), (f"{TUNED} by rate", [one.mean() for one in scaled])):
-        less = np.array(law) - np.array(theirs)
-        low, high = interval(less)
-        print(
-            f"{given.law} less {name}: {less.mean():.2f}, [{low:.2f}, {high:.2f}] over scenarios drawn anew"
-        )
+        less = estimate(np.array([law]) - np.array([theirs]), statistic=mean)
+        print(f"{own} less {name}: {interval_text(less, 2)} over scenarios drawn anew")
 
 
 def scaled_scores(
@@ -79,7 +97,8 @@ def scaled_scores(
     laws = [TUNED_SWIFT.form.transport(with_delays(parameters, factor)) for parameters in trainings]
     jobs = [(law, Episode(scenario, rows[0].split, seed)) for law in laws for seed in seeds]
     with ThreadPoolExecutor(n_threads) as pool:
-        powers = list(pool.map(lambda job: power(job[1].play(job[0])), jobs))
+        played = list(pool.map(lambda job: job[1].play(job[0]), jobs))
+    powers = [log_power(*(one[name] for name in METRICS if name in one)) for one in played]
     return np.asarray((np.reshape(powers, (len(laws), len(seeds))) - log_powers(rows)[best]).mean(axis=1))
 
 
@@ -89,19 +108,6 @@ def with_delays(parameters: Sequence[float], factor: float) -> list[float]:
     for place in (PER_HOP_NS, FLOW_SCALING_RANGE_NS):
         changed[place] = max(parameters[place] * factor, CONSTANTS[place].least)
     return changed
-
-
-def power(metrics: dict[str, float]) -> float:
-    """Return log2 of the power of an episode."""
-    found = np.log2(metrics["goodput_bps"]) - np.log2(max(metrics["queue_p99_bytes"], LEAST_QUEUE_BYTES))
-    return float(found - np.log2(metrics.get("fct_slowdown_p99", 1.0)))
-
-
-def interval(values: Array) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of a mean."""
-    drawn = np.random.default_rng(SEED).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.percentile(values[drawn].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sysgym.agents.learned.training.algorithms import FINAL_LEARNING_RATE, Algorithm
 from sysgym.envs.congestion.datacenter.observation import PATH_FEATURES
 
@@ -29,24 +31,17 @@ PPO_HOSTS = Algorithm(
 # and the last steps small: the noise of all hosts makes queues, and a policy that expects them sends less.
 # Episodes are short: in a full buffer no single rate makes a difference, and the rest of an episode that has
 # filled one teaches nothing.
-PPO_PATHS = Algorithm(
-    "ppo_paths",
-    "stable_baselines3",
-    "PPO",
-    {
-        "n_steps": 64,
-        "batch_size": 256,
-        "n_epochs": 10,
+PPO_PATHS = replace(
+    PPO_HOSTS,
+    name="ppo_paths",
+    hyper_parameters={
+        **PPO_HOSTS.hyper_parameters,
         "learning_rate": 3e-4,
         FINAL_LEARNING_RATE: 1e-5,
         "target_kl": 0.03,
         "gamma": 0.5,
-        "gae_lambda": 0.9,
         "log_std_init": -3.5,
     },
-    discrete_actions=False,
-    over_sets=True,
-    over_hosts=True,
     policy="sysgym.agents.learned.congestion.hosts.policy:PathPolicy",
     features=PATH_FEATURES,
     episode_steps=60,

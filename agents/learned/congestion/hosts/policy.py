@@ -24,7 +24,7 @@ class HostPolicy(SetActorCritic, ActorCriticPolicy):
 
 
 class PathPolicy(HostPolicy):
-    """The same for the features of ``ppo_paths`` and a linear scale, which begins near the fair shares.
+    """Policy over hosts for ``PATH_FEATURES`` and a linear scale of rates, which begins near the fair shares.
 
     From equal rates for all, PPO raises them until the hosts with small shares fill their queues, and seldom
     finds a way back. So the network is first fitted to a fraction of the feature ``ideal``, on random inputs.

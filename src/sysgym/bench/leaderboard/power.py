@@ -47,6 +47,12 @@ def values_of(rows: list[Row], metric: str) -> Values:
     }
 
 
+def log_power(goodput_bps: Any, queue_p99_bytes: Any, fct_slowdown_p99: Any = 1.0) -> Any:
+    """Return log2 of the power of one episode or of many; without flows that end, the slowdown is 1."""
+    over_queue = np.log2(goodput_bps) - np.log2(np.maximum(queue_p99_bytes, LEAST_QUEUE_BYTES))
+    return over_queue - np.log2(fct_slowdown_p99)
+
+
 def log_powers(rows: list[Row]) -> Values:
     """Return log2 of every law's power in one scenario.
 
@@ -57,12 +63,7 @@ def log_powers(rows: list[Row]) -> Values:
     slowdown = values_of(rows, "fct_slowdown_p99")
     if slowdown and set(slowdown) != set(goodput):
         raise SysgymError(f"{rows[0].scenario}: flows end under some laws only")
-    found = {}
-    for law, bits in goodput.items():
-        found[law] = np.log2(bits) - np.log2(np.maximum(queue[law], LEAST_QUEUE_BYTES))
-        if slowdown:
-            found[law] = found[law] - np.log2(slowdown[law])
-    return found
+    return {law: log_power(bits, queue[law], slowdown.get(law, 1.0)) for law, bits in goodput.items()}
 
 
 def scores_of(rows: list[Row]) -> tuple[Values, str]:
