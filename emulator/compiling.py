@@ -15,17 +15,21 @@ import hashlib
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.ccallback import CFunc
 
 from sysgym.emulator import first_start
 from sysgym.emulator.optimising import whole
+from sysgym.scenarios.interrupts import interrupts_deferred
 
 KernelT = TypeVar("KernelT", bound=Callable[..., Any])
 
@@ -112,6 +116,31 @@ def _package_digest(name: str) -> str:
     """Return the digest of a package's files; "" for a module, which numba's cache checks itself."""
     folders = getattr(importlib.import_module(name), "__path__", ())
     return " ".join(source_digest(Path(folder)) for folder in folders)
+
+
+class _WithoutInterrupts(event.Listener, threading.local):
+    """Defers Ctrl-C until this thread has compiled, or loaded, the outermost function at hand.
+
+    LLVM calls Python functions of numba while it links a module. An exception in such a call is lost, and can
+    end the process with a segmentation fault.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._deferred = ExitStack()
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._deferred.enter_context(interrupts_deferred())
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._deferred.close()
+
+
+event.register("numba:compiler_lock", _WithoutInterrupts())  # type: ignore[no-untyped-call]
 
 
 class _Announced:

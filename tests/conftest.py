@@ -35,6 +35,14 @@ def commands() -> Iterator[Commands]:
         yield started
 
 
+@pytest.fixture
+def ctrl_c_raises() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="session")
 def linux_backend() -> None:
     """Skips where the kernel's networks cannot be, and says why; with CI=true and root that is a failure."""

@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from sysgym.scenarios.errors import MOST_PROBLEMS, Problem, ScenarioError, UnknownName
+from sysgym.scenarios.interrupts import interrupts_deferred
 from sysgym.scenarios.names import ENV_ID, FILE_NAME
 from sysgym.scenarios.reading import check_shape
 from sysgym.scenarios.schema.problems import (
@@ -247,13 +248,17 @@ class Scenario(Table):
 
     def resolved(self) -> dict[str, Any]:
         """Return all values, defaults included (but see ``GrownTable``), as JSON-compatible data."""
-        return self.model_dump(mode="json", by_alias=True)
+        return self._dumped()
 
     def sha256(self) -> str:
         """Return the hex digest of all values, the same in every process and on every machine."""
-        data = self.model_dump(mode="json", by_alias=True, context={"digest": True})
+        data = self._dumped({"digest": True})
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _dumped(self, context: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        with interrupts_deferred():  # pydantic makes its own error of an exception in a serializer
+            return self.model_dump(mode="json", by_alias=True, context=context)
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Self:
         """Return a copy with some values replaced, checked like a file.

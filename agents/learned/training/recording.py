@@ -16,9 +16,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from sysgym.agents.learned.training.learner import restore_chance
 from sysgym.agents.learned.training.progress import Progress, new_bar
-from sysgym.agents.learned.training.resuming import Resumed, interrupts_kept
+from sysgym.agents.learned.training.resuming import Resumed
 from sysgym.agents.learned.training.run import Training
 from sysgym.scenarios.files import storing, write_atomically
+from sysgym.scenarios.interrupts import interrupts_kept
 
 COLUMNS = ("total_steps", "wall_s", "episode_return_mean")
 EPISODES_AVERAGED = 20

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,30 +98,3 @@ def _restored(training: Training, new_model: Callable[[], Any], path: Path) -> t
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0]
-
-
-@contextmanager
-def interrupts_kept() -> Iterator[Callable[[], bool]]:
-    """Defer the first Ctrl-C; a second one is handled as usual.
-
-    Yields:
-        Function that returns whether there was one.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    seen = False
-
-    def keep(number: int, frame: Any) -> None:
-        nonlocal seen
-        seen = True
-        signal.signal(signal.SIGINT, before)
-
-    try:
-        if callable(before):  # it is not callable in workers that leave Ctrl-C to their parent
-            signal.signal(signal.SIGINT, keep)
-    except ValueError:
-        pass  # only the main thread receives signals
-    try:
-        yield lambda: seen
-    finally:
-        if signal.getsignal(signal.SIGINT) is keep:
-            signal.signal(signal.SIGINT, before)

@@ -110,10 +110,12 @@ class _Worker:
     def __init__(self, plugins: Sequence[PluginFile]) -> None:
         context = _context()
         self.connection, theirs = context.Pipe()
-        with environment({**ONE_THREAD, **SAFE_IMPORTS}), _without_interrupts():
+        with environment({**ONE_THREAD, **SAFE_IMPORTS}):
+            _start_resource_tracker()
             arguments = (theirs, tuple(plugins), dict(os.environ))
             self.process: BaseProcess = context.Process(target=_work, args=arguments, daemon=True)  # type: ignore[attr-defined]
-            self.process.start()
+            with _without_interrupts():
+                self.process.start()
         theirs.close()
         self.job: Job | None = None
         self.ends_s = math.inf  # deadline of the job, on the monotonic clock
@@ -288,6 +290,14 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _start_resource_tracker() -> None:
+    """Start multiprocessing's own process beside the first worker; starting it unblocks Ctrl-C."""
+    if os.name != "nt":
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -48,6 +51,26 @@ def test_workers_import_nothing_from_the_current_folder(
     assert not (tmp_path / "was-run").exists()
     assert [type(event) for event in events] == [Done]
     assert "PYTHONSAFEPATH" not in os.environ
+
+
+START_A_WORKER = """
+from multiprocessing.forkserver import _forkserver
+from pathlib import Path
+
+from sysgym.bench.run.pool import _Worker
+
+worker = _Worker(())
+status = Path(f"/proc/{_forkserver._forkserver_pid}/status").read_text()
+worker.kill()
+print(next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk:")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells which signals a process blocks")
+def test_the_process_that_workers_are_forked_from_never_hears_ctrl_c() -> None:
+    """Not even the first one of a program, which imports for a second."""
+    done = subprocess.run([sys.executable, "-c", START_A_WORKER], capture_output=True, text=True, check=True)
+    assert int(done.stdout, 16) & 1 << (signal.SIGINT - 1)
 
 
 def test_a_job_that_is_late_is_given_up_and_its_worker_replaced() -> None:

@@ -252,10 +252,10 @@ def test_nobody_knows_beforehand_which_rows_are_played(
 def test_ctrl_c_leaves_validate_and_report_cleanly(
     played: Path, start_command: StartCommand, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    compile_for_workers(["congestion"])  # the compiler's callbacks lose an interrupt: the cache must be warm
+    compile_for_workers(["congestion"])  # Ctrl-C waits until a function is compiled
     process = start_command("validate", played, "--all", "--jobs", "1")
     deadline_s = time.monotonic() + 60.0
-    while "playing 4 of 4" not in (tmp_path / "stdout").read_text() and time.monotonic() < deadline_s:
+    while "replaying 4 of 4" not in (tmp_path / "stdout").read_text() and time.monotonic() < deadline_s:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=30) == 130
