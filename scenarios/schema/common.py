@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 from sysgym.scenarios.errors import MOST_PROBLEMS, Problem, ScenarioError, UnknownName
 from sysgym.scenarios.interrupts import interrupts_deferred
 from sysgym.scenarios.names import ENV_ID, FILE_NAME
+from sysgym.scenarios.overrides import apply_overrides, stop_varying
 from sysgym.scenarios.reading import check_shape
 from sysgym.scenarios.schema.problems import (
     BY_TYPE,
@@ -386,46 +387,12 @@ def overridden(
         for key, value in overrides.items()
         if key in _IDENTITY
     ]
-    _stop_varying(data, overrides)
+    stop_varying(data, overrides)
     problems += apply_overrides(data, overrides)
     if problems:
         raise ScenarioError(path, problems=problems)
     check_shape(data, path, origin="overrides" if overrides else "")
     return validated(model, data, path, overrides=overrides, lines=lines)
-
-
-def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> list[Problem]:
-    """Write dotted keys into nested dicts, in place; return the problems of those that cannot be written.
-
-    Args:
-        data: Nested tables.
-        overrides: Values by dotted key.
-    """
-    problems = []
-    for dotted, value in overrides.items():
-        *tables, last = dotted.split(".")
-        place: Any = data
-        for table in tables:
-            place = place.setdefault(table, {}) if isinstance(place, dict) else None
-        if isinstance(place, dict) and all([*tables, last]):
-            place[last] = value
-        else:
-            problems.append(
-                Problem(dotted, value, 'a dotted key such as "workload.load"', origin="overrides")
-            )
-    return problems
-
-
-def _stop_varying(data: dict[str, Any], overrides: Mapping[str, Any]) -> None:
-    splits = data.get("splits")
-    for split in splits.values() if isinstance(splits, dict) else ():
-        for draws in ("vary", "ranges") if isinstance(split, dict) else ():
-            if isinstance(split.get(draws), dict):
-                split[draws] = {
-                    key: values
-                    for key, values in split[draws].items()
-                    if not any(key == name or key.startswith(f"{name}.") for name in overrides)
-                }
 
 
 def _raise_if_any(problems: Sequence[Problem]) -> None:

@@ -1,0 +1,43 @@
+"""Dotted keys, such as ``workload.load``, in the tables of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sysgym.scenarios.errors import Problem
+
+
+def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> list[Problem]:
+    """Write dotted keys into nested dicts, in place; return the problems of those that cannot be written.
+
+    Args:
+        data: Nested tables.
+        overrides: Values by dotted key.
+    """
+    problems = []
+    for dotted, value in overrides.items():
+        *tables, last = dotted.split(".")
+        place: Any = data
+        for table in tables:
+            place = place.setdefault(table, {}) if isinstance(place, dict) else None
+        if isinstance(place, dict) and all([*tables, last]):
+            place[last] = value
+        else:
+            problems.append(
+                Problem(dotted, value, 'a dotted key such as "workload.load"', origin="overrides")
+            )
+    return problems
+
+
+def stop_varying(data: dict[str, Any], keys: Collection[str]) -> None:
+    """Remove keys, and all keys below them, from what varies in the splits of a scenario, in place."""
+    splits = data.get("splits")
+    for split in splits.values() if isinstance(splits, dict) else ():
+        for draws in ("vary", "ranges") if isinstance(split, dict) else ():
+            if isinstance(split.get(draws), dict):
+                split[draws] = {
+                    key: values
+                    for key, values in split[draws].items()
+                    if not any(key == name or key.startswith(f"{name}.") for name in keys)
+                }
