@@ -27,23 +27,21 @@ PPO_HOSTS = Algorithm(
     policy="sysgym.agents.learned.congestion.hosts.policy:HostPolicy",
 )
 
-# What a host does shows on its own paths in the same interval, so the horizon is short. Exploration is narrow
-# and the last steps small: the noise of all hosts makes queues, and a policy that expects them sends less.
-# Episodes are short: in a full buffer no single rate makes a difference, and the rest of an episode that has
-# filled one teaches nothing.
+# What a host does shows on its own paths in the same interval, so the horizon is short. Steps are small: a
+# policy that leaps beyond the fair shares fills the buffers, where no single rate makes a difference, and
+# needs most of the training to find back. With less exploration or larger steps it leaps.
 PPO_PATHS = replace(
     PPO_HOSTS,
     name="ppo_paths",
     hyper_parameters={
         **PPO_HOSTS.hyper_parameters,
-        "learning_rate": 3e-4,
+        "learning_rate": 1e-4,
         FINAL_LEARNING_RATE: 1e-5,
         "target_kl": 0.03,
         "gamma": 0.5,
-        "log_std_init": -3.5,
+        "log_std_init": -3.0,
     },
     policy="sysgym.agents.learned.congestion.hosts.policy:PathPolicy",
     features=PATH_FEATURES,
-    episode_steps=60,
     action_scale="linear",
 )

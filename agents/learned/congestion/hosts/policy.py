@@ -30,8 +30,8 @@ class PathPolicy(HostPolicy):
     finds a way back. So the network is first fitted to a fraction of the feature ``ideal``, on random inputs.
     """
 
-    first_fraction = 0.8
-    first_fit_steps = 500
+    first_fraction = 0.9
+    first_fit_steps = 1000
     first_fit_batch = 64
     ideal = -2
     """Place of the feature in the row of a host: the last but the logarithm of the rate."""
@@ -45,6 +45,7 @@ class PathPolicy(HostPolicy):
         modules: Any = self.mlp_extractor
         shape = self.set_shape
         optimizer = torch.optim.Adam([*modules.encoder.parameters(), *modules.head.parameters()], lr=3e-3)
+        slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, self.first_fit_steps)
         for _ in range(self.first_fit_steps):
             seen = torch.rand(self.first_fit_batch, shape.observation_size)
             rows = seen[:, : shape.n_rows * shape.row_size].view(-1, shape.n_rows, shape.row_size)
@@ -54,6 +55,7 @@ class PathPolicy(HostPolicy):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            slower.step()
 
 
 class RowsOfHosts(VecEnvWrapper):
