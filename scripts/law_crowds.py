@@ -1,7 +1,7 @@
 """Play many flows of a law on one link, to see whether they take each other for other laws.
 
     python scripts/law_crowds.py adaptive_swift dctcp swift
-    python scripts/law_crowds.py mine=adaptive_swift@LAW.json
+    python scripts/law_crowds.py mine=adaptive_swift@LAW.json --packets-an-ack 2
 
 For every crowd, a dumbbell with 16 to 96 long-lived flows that begin one after the other, prints the least of
 Jain's index and the largest mean queue over three episodes, in their second half. A law whose target rises
@@ -59,8 +59,8 @@ class Crowd(NamedTuple):
             f"{self.link_delay_s * 1e6:g} us a link, marks from {self.mark_bytes / 1e3:g} kB"
         )
 
-    def scenario(self) -> CongestionScenario:
-        """Return the scenario."""
+    def scenario(self, packets_an_ack: int) -> CongestionScenario:
+        """Return the scenario, with receivers that delay ACKs until so many packets have come."""
         overrides: Mapping[str, Any] = {
             "topology.link_rate_bps": self.rate_bps,
             "topology.link_delay_s": self.link_delay_s,
@@ -68,6 +68,7 @@ class Crowd(NamedTuple):
             "workload.start_jitter_s": self.start_jitter_s,
             "queue.buffer_bytes": max(1_000_000, self.mark_bytes),
             "queue.ecn_threshold_bytes": self.mark_bytes,
+            "transport.delayed_ack_packets": packets_an_ack,
         }
         return load_scenario(NETWORK, expect=CongestionScenario).with_overrides(overrides)
 
@@ -94,18 +95,25 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
+    parser.add_argument("--packets-an-ack", type=int, default=1, help="2: receivers delay ACKs (RFC 1122)")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     try:
         laws = [parse_contender(text, (), "congestion").with_shipped(NETWORK) for text in given.laws]
-        print(crowd_table({law.name: transport_of(law) for law in laws}, given.threads))
+        played = {law.name: transport_of(law) for law in laws}
+        print(crowd_table(played, given.packets_an_ack, given.threads))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
 
-def crowd_table(laws: Mapping[str, Transport], n_threads: int) -> str:
+def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, n_threads: int) -> str:
     """Return the least Jain's index and the largest mean queue in kB, a row for each crowd, in Markdown."""
-    episodes = [(law, crowd, seed) for crowd in CROWDS for law in laws.values() for seed in SEEDS]
+    episodes = [
+        (law, crowd.scenario(packets_an_ack), crowd.episode_s, seed)
+        for crowd in CROWDS
+        for law in laws.values()
+        for seed in SEEDS
+    ]
     with ThreadPoolExecutor(n_threads) as pool:
         found = list(pool.map(lambda episode: play(*episode), episodes))
     played = np.array(found).reshape(len(CROWDS), len(laws), len(SEEDS), 2)
@@ -121,16 +129,16 @@ def crowd_table(laws: Mapping[str, Transport], n_threads: int) -> str:
     return markdown_table(["crowd", *(f">{name}" for name in laws)], body)
 
 
-def play(law: Transport, crowd: Crowd, seed: int) -> tuple[float, float]:
+def play(law: Transport, scenario: CongestionScenario, episode_s: float, seed: int) -> tuple[float, float]:
     """Return Jain's index of the goodputs, and the mean queue in bytes, of an episode's second half."""
-    with closing(PacketNetwork(crowd.scenario(), transport=law)) as network:
+    with closing(PacketNetwork(scenario, transport=law)) as network:
         network.reset(seed)
-        network.advance(crowd.episode_s / 2.0)
+        network.advance(episode_s / 2.0)
         before, queued = network.flows().delivered_bytes.copy(), network.ports().queue_byte_s.copy()
-        network.advance(crowd.episode_s / 2.0)
+        network.advance(episode_s / 2.0)
         goodput = (network.flows().delivered_bytes - before).astype(np.float64)
         queue_byte_s = float((network.ports().queue_byte_s - queued).max())
-    return jain_index(goodput), queue_byte_s / (crowd.episode_s / 2.0)
+    return jain_index(goodput), queue_byte_s / (episode_s / 2.0)
 
 
 if __name__ == "__main__":
