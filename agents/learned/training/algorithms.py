@@ -76,6 +76,7 @@ class Algorithm:
         over_hosts: Whether its policy applies one network to every host.
         policy: Name of a policy of the package, or ``module:class`` of one of sysgym's.
         features: Feature groups of the observation that it needs; None: the user's choice.
+        episode_steps: Most steps of an episode in training; None: those of the scenario.
         action_scale: Scale of rates that it needs; None: the user's choice.
     """
 
@@ -89,6 +90,7 @@ class Algorithm:
     over_hosts: bool = False
     policy: str = "MlpPolicy"
     features: tuple[str, ...] | None = None
+    episode_steps: int | None = None
     action_scale: str | None = None
 
     def load_policy(self) -> Any:

@@ -104,6 +104,9 @@ def train(
     algorithm = get_algorithm(agent)
     arguments = algorithm.arguments(hyper_parameters or {})
     env_kwargs: dict[str, Any] = {"history": history}
+    most = algorithm.episode_steps
+    if most is not None and resolved.resolved().get("control", {}).get("episode_steps", 0) > most:
+        resolved = resolved.with_overrides({"control.episode_steps": most})
     if algorithm.action_scale not in (None, action_scale):
         raise SysgymError(
             f'"{agent}" learns on the scale "{algorithm.action_scale}" of rates, got "{action_scale}";'

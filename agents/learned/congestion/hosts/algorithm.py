@@ -27,9 +27,10 @@ PPO_HOSTS = Algorithm(
     policy="sysgym.agents.learned.congestion.hosts.policy:HostPolicy",
 )
 
-# What a host does shows on its own paths in the same interval, so the horizon is short. Steps are small: a
-# policy that leaps beyond the fair shares fills the buffers, where no single rate makes a difference, and
-# needs most of the training to find back. With less exploration or larger steps it leaps.
+# What a host does shows on its own paths in the same interval, so the horizon is short. A policy that leaps
+# beyond the fair shares fills the buffers, where no single rate makes a difference: steps are small, and
+# episodes short, as the rest of an episode with full buffers teaches nothing. With less exploration it leaps,
+# or sends a little too much, which short episodes do not show.
 PPO_PATHS = replace(
     PPO_HOSTS,
     name="ppo_paths",
@@ -43,5 +44,6 @@ PPO_PATHS = replace(
     },
     policy="sysgym.agents.learned.congestion.hosts.policy:PathPolicy",
     features=PATH_FEATURES,
+    episode_steps=60,
     action_scale="linear",
 )

@@ -133,7 +133,7 @@ def test_its_student_is_a_plain_network_that_can_be_exported(checkpoint: Path, t
 SMALL = {"n_steps": 8, "batch_size": 16, "n_epochs": 1}
 
 
-def test_ppo_paths_begins_near_the_fair_shares(tmp_path: Path) -> None:
+def test_ppo_paths_begins_near_the_fair_shares_and_learns_in_short_episodes(tmp_path: Path) -> None:
     path = train(
         "ppo_paths",
         "dumbbell-10g",
@@ -143,7 +143,9 @@ def test_ppo_paths_begins_near_the_fair_shares(tmp_path: Path) -> None:
         action_scale="linear",
         hyper_parameters={**SMALL, "learning_rate": 1e-9},
     )
-    assert tuple(read_checkpoint(path).meta.env_kwargs["features"]) == PATH_FEATURES
+    meta = read_checkpoint(path).meta
+    assert meta.scenario["control"]["episode_steps"] == 60
+    assert tuple(meta.env_kwargs["features"]) == PATH_FEATURES
     env = DatacenterCC(scenario="dumbbell-10g", features=PATH_FEATURES, action_scale="native")
     observation, _ = env.reset(seed=1)
     for _ in range(3):
