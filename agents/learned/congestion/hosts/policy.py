@@ -28,13 +28,21 @@ class PathPolicy(HostPolicy):
 
     From equal rates for all, PPO raises them until the hosts with small shares fill their queues, and seldom
     finds a way back. So the network is first fitted to a fraction of the feature ``ideal``, on random inputs.
+
+    Args:
+        *args: Arguments from stable-baselines3.
+        first_fraction: The fraction.
+        **kwargs: Keyword arguments from stable-baselines3.
     """
 
-    first_fraction = 0.9
     first_fit_steps = 1000
     first_fit_batch = 64
     ideal = -2
     """Place of the feature in the row of a host: the last but the logarithm of the rate."""
+
+    def __init__(self, *args: Any, first_fraction: float = 0.9, **kwargs: Any) -> None:
+        self._first_fraction = first_fraction
+        super().__init__(*args, **kwargs)
 
     def _build(self, lr_schedule: Any) -> None:
         super()._build(lr_schedule)
@@ -50,7 +58,7 @@ class PathPolicy(HostPolicy):
             seen = torch.rand(self.first_fit_batch, shape.observation_size)
             rows = seen[:, : shape.n_rows * shape.row_size].view(-1, shape.n_rows, shape.row_size)
             rows[:, :, 0] = 1.0  # every host exists
-            wanted = 2.0 * self.first_fraction * rows[:, :, self.ideal] - 1.0
+            wanted = 2.0 * self._first_fraction * rows[:, :, self.ideal] - 1.0
             loss = (modules.forward_actor(seen) - wanted).square().mean()
             optimizer.zero_grad()
             loss.backward()
