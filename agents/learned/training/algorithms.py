@@ -118,6 +118,15 @@ class Algorithm:
         except ImportError as error:
             raise MissingExtra(EXTRA, f"training {self.name}") from error
 
+    def _policy_keys(self) -> list[str]:
+        """Return the hyper-parameters that are arguments of the policy."""
+        keys = [] if self.policy == SET_POLICY else list(_POLICY_KEYS)
+        if ":" in self.policy:
+            parameters = inspect.signature(self.load_policy().__init__).parameters.values()
+            own = (one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
+            keys += [name for name in own if name != "set_shape"]
+        return keys
+
     def arguments(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the class: defaults, overridden by the algorithm's, then by the user's.
 
@@ -125,13 +134,14 @@ class Algorithm:
             UnknownName: If the algorithm has no such hyper-parameter.
         """
         known = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
-        known |= set() if self.policy == SET_POLICY else set(_POLICY_KEYS)
+        of_policy = self._policy_keys()
+        known |= set(of_policy)
         known |= {FINAL_LEARNING_RATE} | ({ACTION_NOISE_STD} & set(self.hyper_parameters))
         for name in chosen:
             if name not in known:
                 raise UnknownName(f"hyper-parameter of {self.name}", name, known)
         merged = {**self.hyper_parameters, **chosen}
-        policy = {key: merged.pop(key) for key in _POLICY_KEYS if key in merged}
+        policy = {key: merged.pop(key) for key in of_policy if key in merged}
         if "net_arch" in policy:
             policy["net_arch"] = list(policy["net_arch"])
         merged["policy_kwargs"] = {**policy, **merged.get("policy_kwargs", {})}

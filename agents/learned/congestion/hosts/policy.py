@@ -31,7 +31,7 @@ class PathPolicy(HostPolicy):
 
     Args:
         *args: Arguments from stable-baselines3.
-        first_fraction: The fraction.
+        first_fraction: The fraction, a hyper-parameter.
         **kwargs: Keyword arguments from stable-baselines3.
     """
 
