@@ -23,6 +23,7 @@ from sysgym.envs.episodes import check_registered
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios.families import families, get_family
 from sysgym.scenarios.family import load_entry
+from sysgym.scenarios.interrupts import interrupts_deferred
 
 __all__ = ["EpisodeJob", "Played", "make_contender", "play"]
 
@@ -128,8 +129,9 @@ def compile_for_workers(names: Iterable[str]) -> None:
     """
     known = families()
     entries = {known[name].compile for name in names if name in known}
-    for entry in sorted(entries - {""}):
-        load_entry(entry)()
+    with interrupts_deferred():  # between two functions, the compiler's destructors would lose one
+        for entry in sorted(entries - {""}):
+            load_entry(entry)()
 
 
 def make_contender(
