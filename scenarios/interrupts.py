@@ -42,7 +42,7 @@ def interrupts_deferred() -> Iterator[None]:
     Raises:
         KeyboardInterrupt: At the end of the block, if that is what the handler of Ctrl-C raises.
     """
-    seen: Callable[[], bool] = lambda: False  # noqa: E731
+    seen: Callable[[], bool] = bool
     try:
         with interrupts_kept() as seen:
             yield
