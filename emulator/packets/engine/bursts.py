@@ -1,7 +1,9 @@
-"""Segmentation offload: packets leave in bursts, because a host hands several at once to its network card.
+"""Bursts of packets that leave one right behind the other. Part of the extended event loop.
 
-The sizes are those of Linux: a burst is a millisecond long at the flow's rate and longer on short paths, and
-a sender waits until its window allows a burst worth handing down. Part of the extended event loop.
+With segmentation offload, a host hands several packets at once to its network card. The sizes are those of
+Linux: a burst is a millisecond long at the flow's rate and longer on short paths, and a sender waits until
+its window allows a burst worth handing down. Without it, a paced flow sends bursts if its transport asks for
+them (``flow.pacing_burst_packets``); it does not wait for its window.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ SLOW_START_GAIN, AVOIDANCE_GAIN = 2.0, 1.2
 
 @njit
 def burst_packets(world: Any, flow: Any) -> int:
-    """Return the number of packets of a full burst, at least two."""
+    """Return the number of packets of a full burst; with segmentation offload, at least two."""
+    if world.burst_bytes == 0:
+        return max(flow.pacing_burst_packets, 1)
     if flow.pace_ns_per_byte_q20 > 0:
         size_bytes = (BURST_NS << FIXED_POINT_BITS) // flow.pace_ns_per_byte_q20
     elif flow.srtt_ns > 0.0:
@@ -87,6 +91,12 @@ def limiting_packets(world: Any, flow: Any) -> int:
     if world.burst_bytes > 0:
         limit -= worthwhile_packets(world, flow) - 1
     return limit
+
+
+@njit(forceinline=True)
+def sends_bursts(world: Any, flow: Any) -> bool:
+    """Return whether the flow's packets leave in bursts, or the rest of a burst has yet to leave."""
+    return bool(world.burst_bytes > 0 or flow.pacing_burst_packets > 1 or flow.burst_left > 0)
 
 
 @njit

@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.engine.bursts import continue_burst, limiting_packets
+from sysgym.emulator.packets.engine.bursts import continue_burst, limiting_packets, sends_bursts
 from sysgym.emulator.packets.engine.connections.handshake import send_syn_again
 from sysgym.emulator.packets.engine.pacing import (
     begin_sample,
@@ -175,7 +175,7 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
         if flow.needs_credit:
             announce(world, flow, slot)
         has_more = next_sequence(world, flow, extras) != NOBODY
-        continues = world.burst_bytes > 0 and continue_burst(world, flow, now_ns)
+        continues = sends_bursts(world, flow) and continue_burst(world, flow, now_ns)
         space_next_packet(flow, size_bytes, continues, has_more, now_ns)
     enqueue(world, first_link(world, packet, flow_id, 0), slot, now_ns, extras)
     return size_bytes

@@ -186,6 +186,7 @@ FLOW = aligned_dtype(
         ("delivered_ns", np.int64),  # last increase of delivered_packets
         ("first_sent_ns", np.int64),  # sending time of the packet delivered last
         ("app_limited_until", np.int64),  # 0, or the delivered_packets up to which samples are app-limited
+        ("pacing_burst_packets", np.int64),  # packets that leave together, written by transports; 0: one
         ("burst_left", np.int64),  # packets of its present burst that have not left yet
         ("burst_sent_ns", np.int64),  # when a packet left last, with segmentation offload
         ("unacked_since_ns", np.int64),  # first of the arrivals that are not yet acknowledged

@@ -11,8 +11,9 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - On long or fast paths a window needs hundreds of round trips to fill the path by additive growth, so growth
   rises with each round in a row in which the queue was short for a moment. The mean queue would be no sign:
   other flows' bursts keep it above a target of few packets.
-- A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Two
-  packets at a time are sent until a round trip has shown that the receiver does not.
+- A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Where
+  the window is below two packets, two leave together, at the window's rate. Linux, too, hands two packets or
+  more to its network card at once.
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
 
@@ -43,9 +44,7 @@ from sysgym.emulator.packets.transports.other_laws import (
     weight_of_loss,
 )
 from sysgym.emulator.packets.transports.rounds import (
-    ACKED,
     LOST,
-    RTT_SAMPLES,
     WINDOW,
     begin_round,
     bound_window,
@@ -77,15 +76,15 @@ CONSTANTS = (
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
     Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
     Constant(
-        "patience", 40.0, 32.0, 256.0, "factor of a decrease without effect, from which the target rises"
+        "patience", 20.0, 20.0, 256.0, "factor of a decrease without effect, from which the target rises"
     ),
-    Constant("patience_again", 1.3, 1.05, 8.0, "the same while the target is raised"),
+    Constant("patience_again", 2.0, 1.05, 8.0, "the same while the target is raised"),
     Constant("stretch_up", 2.0, 0.05, 4.0, "doublings by which the target then rises above the queue"),
     Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which the target falls in a round trip"),
     Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling of the target"),
-    Constant("mark_decrease", 0.5, 0.01, 1.0, "decrease over the average share of marks"),
+    Constant("mark_decrease", 0.3, 0.01, 1.0, "decrease over the average share of marks"),
     Constant("marks_memory", 0.2, 0.002, 0.5, "gain of the slow average of marks"),
-    Constant("loss_decrease", 0.4, 0.1, 0.7, "decrease after a loss with a queue at the target or above"),
+    Constant("loss_decrease", 0.5, 0.1, 0.7, "decrease after a loss with a queue at the target or above"),
     Constant("loss_least", 0.1, 0.01, 0.7, "decrease after a loss without a queue, over the former"),
 )
 """Constants of the law, in the order of the transport's parameters."""
@@ -99,29 +98,27 @@ N_PARAMETERS = len(CONSTANTS)
 
 MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
-OWN_WINDOW = 0.5  # packets; queues up to the target of such a window are no sign of other laws
-ROUNDS_IN_VAIN = 5.0
+OWN_WINDOW = 1.0  # packets; queues up to the target of such a window are no sign of other laws
+ROUNDS_IN_VAIN = 8.0
 CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
 MOST_CALM = 15.0  # rounds
-WAITS = 1.5  # packets an ACK, from which a receiver delays ACKs
-LEAST_TOGETHER = 2.0  # packets in flight to a receiver that may delay ACKs
-LEAST_PROMPT = 0.04  # packets; in smaller windows it may have begun to
+TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
 MARKS_IGNORED = 4.0  # power of the slow average of marks
 LOSS_REST = 16.0  # round trips
 
 # Slots of flow.state, beside those of rounds and other_laws.
 DECREASED_AT_NS = other_laws.OWN
 CALM = other_laws.OWN + 1  # rounds in a row in which the queue was short for a moment
-PROMPT = other_laws.OWN + 2  # whether the receiver is known not to delay ACKs
 
 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any, window: float) -> None:
-    """Set window and pace; below one packet, one is in flight at a time, paced at the window's rate."""
-    if flow.state[PROMPT] == 0.0:
-        window = max(window, LEAST_TOGETHER)
+    """Set window and pace; below two packets, two leave together, at the window's rate."""
     bound_window(flow, window, MOST_WINDOW)
-    pace_window(flow, parameter(event, PACE), present_rtt_ns(flow))
+    small = flow.state[WINDOW] < TOGETHER
+    flow.cwnd = max(flow.cwnd, TOGETHER)
+    flow.pacing_burst_packets = TOGETHER if small else 1
+    pace_window(flow, 1.0 if small else parameter(event, PACE), present_rtt_ns(flow))
 
 
 @njit(forceinline=True)
@@ -157,7 +154,7 @@ def present_growth(flow: Any, event: Any) -> float:
 def grow(flow: Any, event: Any) -> None:
     """Grow, if the window is the limit: faster until the first decrease."""
     window = flow.state[WINDOW]
-    if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
+    if flow.in_recovery or event.duplicate or not (event.window_limited or window < TOGETHER):
         return
     if window < flow.ssthresh:
         flow.state[WINDOW] += parameter(event, START_GROWTH) * event.acked_packets
@@ -181,18 +178,13 @@ def follow_delay(flow: Any, event: Any) -> None:
         state[DECREASED_AT_NS] = event.now_ns
         state[WINDOW] *= 1.0 - min(decrease, parameter(event, MOST_DECREASE))
         flow.ssthresh = min(flow.ssthresh, state[WINDOW])
-        if state[WINDOW] < LEAST_PROMPT:
-            state[PROMPT] = 0.0
 
 
 @njit(forceinline=True)
-def note_round(flow: Any, target: float) -> None:
-    """Note whether the round was calm, and whether its ACKs were prompt."""
-    state = flow.state
+def note_calm(flow: Any, target: float) -> None:
+    """Count the rounds in a row in which the queue was short for a moment."""
     calm = least_queue(flow) < CALM_QUEUE * target
-    state[CALM] = min(state[CALM] + 1.0, MOST_CALM) if calm else 0.0
-    if state[LOST] == 0.0 and state[ACKED] >= LEAST_TOGETHER:
-        state[PROMPT] = 1.0 if state[ACKED] < WAITS * state[RTT_SAMPLES] else 0.0
+    flow.state[CALM] = min(flow.state[CALM] + 1.0, MOST_CALM) if calm else 0.0
 
 
 @njit
@@ -200,7 +192,7 @@ def end_round(flow: Any, event: Any) -> None:
     """Adapt the target to the company of the round; beside other laws heed marks."""
     state = flow.state
     target = present_target(flow, event)
-    note_round(flow, target)
+    note_calm(flow, target)
     factor = factor_of_marks(
         flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
     )
@@ -253,11 +245,10 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Start again from two packets, as the receiver may delay ACKs (RFC 5681, 3.1, has one)."""
+    """Start again from a window of one packet (RFC 5681, 3.1)."""
     flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0
-    flow.state[PROMPT] = 0.0
     set_window(flow, event, 1.0)
 
 

@@ -41,9 +41,9 @@ SHORTEST_TICK_S, LONGEST_TICK_S = 100e-9, 3600.0
 
 _EXTRA_GROUPS = ("delivered_", "delivery_", "app_limited", "in_flight_at_", "lost_", "int_")
 
-EXTRA_FIELDS = frozenset({"pacing_rate_bps", "endpoint_delay_ns", "cnp", "hops"}) | frozenset(
-    name for name in EVENT.names or () if name.startswith(_EXTRA_GROUPS)
-)
+EXTRA_FIELDS = frozenset(
+    {"pacing_rate_bps", "pacing_burst_packets", "endpoint_delay_ns", "cnp", "hops"}
+) | frozenset(name for name in EVENT.names or () if name.startswith(_EXTRA_GROUPS))
 """Fields of flow and event that the plain event loop neither reads nor writes."""
 
 _parameter_at = record_accessor(np.dtype([("value", np.float64)]))

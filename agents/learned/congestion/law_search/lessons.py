@@ -3,9 +3,9 @@
 Networks are drawn anew for every lesson (domain randomisation): dumbbells from 20 Mb/s to 100 Gb/s with round
 trips from 6 us to 6 ms, buffers of half a bandwidth-delay product and more, thresholds of marks from 8 to
 50 % of them or no marks, delayed ACKs, and random losses; slow dumbbells of few flows; parking lots;
-collectives on a fat tree; crowds of 48 to 96 flows that begin one after the other. No test scenario is given
-by name, but an incast of 64 senders is `incast-64`, and random networks are variations of `dumbbell-10g`,
-`parking-lot-4` and `alltoall-fattree-k4`.
+collectives on a fat tree; crowds of 48 to 96 flows that begin one after the other. Receivers delay ACKs in
+two of five crowds and shared links. No test scenario is given by name, but an incast of 64 senders is
+`incast-64`, and random networks are variations of `dumbbell-10g`, `parking-lot-4` and `alltoall-fattree-k4`.
 """
 
 from __future__ import annotations
@@ -255,12 +255,18 @@ def random_collective(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def packets_an_ack(rng: np.random.Generator) -> int:
+    """Return 2, for receivers that delay ACKs, in two of five lessons, else 1."""
+    return 2 if rng.random() < 0.4 else 1
+
+
 def random_crowd(rng: np.random.Generator) -> dict[str, Any]:
     """Return a bottleneck of 5 to 40 Gb/s for 48 to 96 long-lived flows, with early or late marks."""
     rate_bps = log_uniform(rng, 5e9, 40e9)
     duration_s = CROWD_PACKETS * PACKET_BITS / rate_bps
     buffer_bytes = int(log_uniform(rng, 500e3, 2e6))
     return {
+        "transport.delayed_ack_packets": packets_an_ack(rng),
         "topology.link_rate_bps": rate_bps,
         "topology.link_delay_s": log_uniform(rng, 2e-6, 15e-6) * 10e9 / rate_bps,
         "workload.flows_per_pair": int(rng.choice([12, 16, 24])),
@@ -276,6 +282,7 @@ def shared_link(rng: np.random.Generator) -> Mapping[str, Any]:
     """Return a bottleneck of 1 to 25 Gb/s on which flows of two laws meet."""
     buffer_bytes = int(log_uniform(rng, 300e3, 2.4e6))
     return {
+        "transport.delayed_ack_packets": packets_an_ack(rng),
         "topology.link_rate_bps": log_uniform(rng, 1e9, 25e9),
         "topology.link_delay_s": log_uniform(rng, 3e-6, 30e-6),
         "queue.buffer_bytes": buffer_bytes,

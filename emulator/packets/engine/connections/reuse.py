@@ -106,7 +106,7 @@ def take_estimates(flow: Any, last: Any) -> None:
     flow.pacing_rate_bps, flow.pace_in_force_bps = last.pacing_rate_bps, last.pace_in_force_bps
     flow.pace_ns_per_byte_q20, flow.pace_fraction_q20 = last.pace_ns_per_byte_q20, last.pace_fraction_q20
     flow.next_send_ns, flow.paced_since_ns = last.next_send_ns, last.paced_since_ns
-    flow.paced_bytes = last.paced_bytes
+    flow.paced_bytes, flow.pacing_burst_packets = last.paced_bytes, last.pacing_burst_packets
     flow.delivered_packets, flow.delivered_ns = last.delivered_packets, last.delivered_ns
     flow.first_sent_ns, flow.app_limited_until = last.first_sent_ns, last.app_limited_until
     # The receiver.
