@@ -9,11 +9,10 @@
 
 #include "other_laws.h"
 
-#define OWN_WINDOW (FIXED_ONE / 2)
-#define ROUNDS_IN_VAIN 5
+#define OWN_WINDOW FIXED_ONE
+#define ROUNDS_IN_VAIN 8
 #define MOST_CALM 15
-#define LEAST_TOGETHER 2
-#define LEAST_PROMPT (FIXED_ONE / 25)
+#define TOGETHER 2 /* where the window is smaller; with segmentation offload they leave together, too */
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
 
@@ -41,8 +40,8 @@ struct constants {
 };
 
 /*
- * What a connection remembers between ACKs. Its memory is full, so `company.counted` holds three things: rounds in
- * vain, rounds in a row that were calm, and whether the receiver is known not to delay ACKs.
+ * What a connection remembers between ACKs. Its memory is full, so `company.counted` holds two things: rounds in
+ * vain, and rounds in a row that were calm.
  */
 struct law {
 	unsigned int packets; /* the window, with its fraction; may be less than one packet */
@@ -60,24 +59,12 @@ struct told {
 	unsigned int line_ns; /* time of a packet on the sender's line */
 };
 
-#define VAIN_MASK 7
-#define CALM_SHIFT 3
-#define PROMPT_BIT 0x80
+#define VAIN_MASK 15
+#define CALM_SHIFT 4
 
 FIXED_POINT int calm_rounds(const struct law *law)
 {
-	return law->company.counted >> CALM_SHIFT & MOST_CALM;
-}
-
-/* The least window: a receiver that delays ACKs lets a single packet wait for its timer. */
-FIXED_POINT unsigned int law_least(const struct law *law)
-{
-	return law->company.counted & PROMPT_BIT ? 0 : LEAST_TOGETHER * FIXED_ONE;
-}
-
-FIXED_POINT void law_time_out(struct law *law)
-{
-	law->company.counted &= ~PROMPT_BIT;
+	return law->company.counted >> CALM_SHIFT;
 }
 
 /* A window to the power of -1/2. */
@@ -148,21 +135,16 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 		law->decreased_at_us = told->now_us;
 		law->packets = fixed_product(law->packets, factor_of_queue(constants, law, queue, target, path));
 		law->ssthresh = least_of(law->ssthresh, law->packets);
-		if (law->packets < LEAST_PROMPT)
-			law->company.counted &= ~PROMPT_BIT;
 	}
 	return 0;
 }
 
-/* Whether the round was calm, its queue short for a moment, and whether its ACKs were prompt. */
-FIXED_POINT void note_round(struct law *law, const struct seen *seen, const struct queues *queues)
+/* Count the rounds in a row in which the queue was short for a moment. */
+FIXED_POINT void note_calm(struct law *law, const struct queues *queues)
 {
-	unsigned char counted = law->company.counted;
 	int calm = 4 * queues->least < queues->target ? least_of(calm_rounds(law) + 1, MOST_CALM) : 0;
 
-	if (!seen->lost && seen->acked_packets >= LEAST_TOGETHER)
-		counted = 2ull * seen->acked_packets < 3ull * seen->acks ? counted | PROMPT_BIT : counted & ~PROMPT_BIT;
-	law->company.counted = (counted & (PROMPT_BIT | VAIN_MASK)) | calm << CALM_SHIFT;
+	law->company.counted = (law->company.counted & VAIN_MASK) | calm << CALM_SHIFT;
 }
 
 /* Adapt the target to the company of the round; beside other laws heed marks. */
@@ -183,7 +165,7 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 				       constants->marks_memory, MARKS_IGNORED);
 
 	queues.target = target_of(constants, law);
-	note_round(law, seen, &queues);
+	note_calm(law, &queues);
 	in_vain = law->company.counted & VAIN_MASK;
 	law->packets = adapt_target(&adaptation, &law->company, &queues, law->packets, law->packets,
 				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &in_vain);

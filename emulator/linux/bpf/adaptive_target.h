@@ -10,6 +10,8 @@
 
 #include "other_laws.h"
 
+#define TOGETHER 1
+
 struct constants {
 	int first_window;
 	int target;
@@ -133,16 +135,6 @@ FIXED_POINT void law_lose(const struct constants *constants, struct law *law)
 
 	law->packets = fixed_product(law->packets, FIXED_ONE - fixed_product(constants->loss_decrease, weight));
 	law->ssthresh = most_of(law->packets, FIXED_ONE);
-}
-
-/* The least window: none is too small. */
-FIXED_POINT unsigned int law_least(const struct law *law)
-{
-	return 0;
-}
-
-FIXED_POINT void law_time_out(struct law *law)
-{
 }
 
 /* Windows per round trip. */

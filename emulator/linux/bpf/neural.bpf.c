@@ -52,7 +52,7 @@ INLINE struct network *network_of(struct action *action)
 
 INLINE void apply(struct state *state, struct sock *sk)
 {
-	state->packets = set_window(&state->window, sk, state->packets, state->ssthresh, state->decision.pace);
+	state->packets = set_window(&state->window, sk, state->packets, state->ssthresh, state->decision.pace, 1);
 }
 
 SEC("struct_ops")

@@ -39,8 +39,6 @@ struct seen {
 	unsigned long long base_rtt_ns; /* of an empty path */
 	unsigned int line_ns; /* time of a packet on the sender's line */
 	unsigned int delivered_packets; /* so far */
-	unsigned int acked_packets; /* in the round */
-	unsigned int acks; /* of the round that told a round trip */
 	unsigned int marked_share;
 	int lost;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Laws that decide once per round trip over a window with a fraction of a packet, in 2^-16. Below one packet, one
- * packet is in flight at a time, and the pace is that of the window.
+ * packet, or a few, are in flight at a time, and the pace is that of the window.
  *
  * Two things are the kernel's: it paces a connection from its tenth packet on, and a slower pace holds from the
  * packet after the next. Growth asks whether the window was the limit in the last window of data, where the
@@ -82,8 +82,11 @@ INLINE u32 bounded(u64 packets)
 	return packets < MOST_PACKETS ? packets : MOST_PACKETS;
 }
 
-/* Tell the kernel the window, the threshold and the pace, in windows per round trip. */
-INLINE u32 set_window(struct window *window, struct sock *sk, u32 packets, u32 ssthresh, u32 pace)
+/*
+ * Tell the kernel the window, the threshold and the pace, in windows per round trip. So many packets together are in
+ * flight at least; a smaller window is paced at its own rate.
+ */
+INLINE u32 set_window(struct window *window, struct sock *sk, u32 packets, u32 ssthresh, u32 pace, u32 together)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	u64 rtt_us = larger(tp->srtt_us >> 3, tp->rtt_min.s[0].v);
@@ -92,10 +95,10 @@ INLINE u32 set_window(struct window *window, struct sock *sk, u32 packets, u32 s
 	packets = bounded(smaller(packets, smaller(tp->snd_cwnd_clamp, 0xffff) << FIXED_SHIFT));
 	window->ssthresh = larger(ssthresh >> FIXED_SHIFT, MIN_CWND);
 	tp->snd_ssthresh = window->ssthresh;
-	window_set(window, tp, larger(packets >> FIXED_SHIFT, 1));
+	window_set(window, tp, larger(packets >> FIXED_SHIFT, together));
 	if (!tp->srtt_us || !rtt_us)
 		return packets;
-	if (packets < FIXED_ONE)
+	if (packets < together << FIXED_SHIFT)
 		pace = FIXED_ONE;
 	bytes_a_round = ((u64)pace * packets >> 20) * tp->mss_cache >> 6; /* in 2^-6, so that products fit */
 	window_pace_at(sk, bytes_a_round * 1000000 / rtt_us >> 6);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Connections of a law with constants: `adaptive_target` and `adaptive_swift`. A program includes the law's header,
- * names its map in CONSTANTS_MAP, includes this file, and defines the functions that are declared here.
+ * names its map in CONSTANTS_MAP, includes this file, and defines the functions that are declared here. The header
+ * says in TOGETHER how many packets are in flight at least.
  *
  * The constants lie in a map that user space writes before there are connections; a connection's slot in `actions`
  * says which ones are its. What the simulator knows and a host does not, the empty round trip, is the least that the
@@ -51,7 +52,7 @@ INLINE void apply(struct state *state, struct sock *sk, struct constants *consta
 	struct law *law = &state->law;
 	u32 pace = constants ? law_pace(constants, law) : FIXED_ONE;
 
-	law->packets = set_window(&state->window, sk, larger(law->packets, law_least(law)), law->ssthresh, pace);
+	law->packets = set_window(&state->window, sk, law->packets, law->ssthresh, pace, TOGETHER);
 }
 
 SEC("struct_ops")
@@ -80,8 +81,6 @@ INLINE void end_round(struct state *state, struct tcp_sock *tp, struct constants
 		.base_rtt_ns = tp->rtt_min.s[0].v * 1000ull,
 		.line_ns = line_ns,
 		.delivered_packets = tp->delivered,
-		.acked_packets = tp->delivered - round->delivered,
-		.acks = round->rtt_samples,
 		.marked_share = round_marked_share(round, tp),
 		.lost = round->lost,
 	};
@@ -100,7 +99,6 @@ INLINE bool after_losses(struct state *state, struct tcp_sock *tp, struct consta
 	if (news == TIMED_OUT) {
 		law->ssthresh = larger(law->packets / 2, LEAST_SSTHRESH);
 		law->packets = FIXED_ONE;
-		law_time_out(law);
 	}
 	if (news == BEGINS_TO_RECOVER)
 		law_losing(constants, law, tp);

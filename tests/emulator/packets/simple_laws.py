@@ -32,11 +32,12 @@ def window_of(packets: float, *, ecn_capable: bool = False) -> Transport:
     )
 
 
-def paced_at(rate_bps: float, window: float = 1e9) -> Transport:
-    """A transport whose pace never changes."""
+def paced_at(rate_bps: float, window: float = 1e9, burst_packets: int = 0) -> Transport:
+    """A transport whose pace never changes; packets may leave several at a time."""
 
     def on_start(flow, event):  # type: ignore[no-untyped-def]
         flow.cwnd = window
         flow.pacing_rate_bps = rate_bps
+        flow.pacing_burst_packets = burst_packets
 
     return Transport("paced-at", "a constant pace", do_nothing, do_nothing, do_nothing, on_start)

@@ -46,8 +46,6 @@ class Seen(ctypes.Structure):
         ("base_rtt_ns", ctypes.c_uint64),
         ("line_ns", ctypes.c_uint32),
         ("delivered_packets", ctypes.c_uint32),
-        ("acked_packets", ctypes.c_uint32),
-        ("acks", ctypes.c_uint32),
         ("marked_share", ctypes.c_uint32),
         ("lost", ctypes.c_int32),
     ]
@@ -126,7 +124,6 @@ def see(flow: Any, seen: Seen, rng: np.random.Generator) -> None:
     state[rounds.ACKED], state[rounds.MARKED] = 16, rng.integers(2) * rng.integers(17)
     acks = int(rng.integers(8, 17))
     state[rounds.RTT_SUM_NS], state[rounds.RTT_SAMPLES] = float(acks) * seen.mean_rtt_ns, acks
-    seen.acked_packets, seen.acks = 16, acks
     state[rounds.RTT_LEAST_NS] = seen.least_rtt_ns
     state[rounds.LOST] = rng.uniform() < 0.3
     state[rounds.DELIVERED] = round(2.0 ** rng.uniform(0.0, 31.0))

@@ -28,7 +28,6 @@ from .company import (
 from .user_space import compiled_for_user_space
 
 MOST_QUEUE = 2.0**24
-PROMPT_BIT = 128
 
 SOURCE = """
 #include "adaptive_swift.h"
@@ -44,13 +43,9 @@ void end_round(const struct constants *constants, struct law *law, const struct 
 {
 	law_end_round(constants, law, seen);
 }
-unsigned int least(const struct law *law)
+unsigned int together(void)
 {
-	return law_least(law);
-}
-void time_out(struct law *law)
-{
-	law_time_out(law);
+	return TOGETHER;
 }
 void lose(const struct constants *constants, struct law *law, unsigned int now_us)
 {
@@ -100,22 +95,23 @@ def test_constants_have_the_order_of_the_simulators() -> None:
 def draw_law(rng: np.random.Generator) -> Law:
     """A connection's memory in the middle of its life."""
     packets = company.draw_packets(rng)
-    return Law(
+    memory = Law(
         packets=round(packets * ONE),
         ssthresh=min(round(packets * 2.0 ** rng.uniform(-2.0, 4.0) * ONE), 2**32 - 1),
         company=company.draw_company(packets, rng),
     )
+    memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2) + 16 * rng.integers(16)
+    return memory
 
 
 def calm_rounds(memory: Law) -> int:
-    return int(memory.company.counted) >> 3 & 15
+    return int(memory.company.counted) >> 4
 
 
 def remember(flow: Any, memory: Law) -> None:
     """Give a flow of the simulator what the connection's law counts."""
-    flow.state[other_laws.IN_VAIN] = memory.company.counted & 7
+    flow.state[other_laws.IN_VAIN] = memory.company.counted & 15
     flow.state[law.CALM] = calm_rounds(memory)
-    flow.state[law.PROMPT] = memory.company.counted & PROMPT_BIT > 0
 
 
 class Event(list[float]):
@@ -152,12 +148,10 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     told = Told(event.rtt_ns, base_us * 1000, base_us, now_us, line_ns)
     law.follow_delay(flow, event)
     assume(flow.state[rounds.WINDOW] < MOST_PACKETS)
-    assume(abs(flow.state[rounds.WINDOW] - law.LEAST_PROMPT) > 2e-3 * law.LEAST_PROMPT)
     if compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told)):
         memory.packets = compiled.grow(fixed, ctypes.byref(memory), event.acked_packets)
     assert_alike(memory, flow)
     assert (memory.decreased_at_us == now_us) == (flow.state[law.DECREASED_AT_NS] == event.now_ns)
-    assert (memory.company.counted & PROMPT_BIT > 0) == flow.state[law.PROMPT]
 
 
 @settings(deadline=None, max_examples=500)
@@ -176,7 +170,6 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
     memory.company.queue_before_ns = before_ns
     flow.state[other_laws.QUEUE_BEFORE] = before_ns / line_ns
-    memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2) + 8 * rng.integers(32)
     remember(flow, memory)
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
     for one, other in (
@@ -195,9 +188,8 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     assume(flow.state[other_laws.WINDOW_BELOW] < MOST_PACKETS)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert_alike(memory, flow)
-    assert memory.company.counted & 7 == flow.state[other_laws.IN_VAIN]
+    assert memory.company.counted & 15 == flow.state[other_laws.IN_VAIN]
     assert calm_rounds(memory) == flow.state[law.CALM]
-    assert (memory.company.counted & PROMPT_BIT > 0) == flow.state[law.PROMPT]
 
 
 @settings(deadline=None)
@@ -207,7 +199,6 @@ def test_a_loss_matters_as_much_as_on_the_simulator(compiled: ctypes.CDLL, seed:
     fixed, constants = company.draw_constants(law.CONSTANTS, rng)
     memory = draw_law(rng)
     flow = flow_of(memory, 1000, 100_000)
-    flow.state[law.PROMPT] = 1.0  # the kernel's least window is applied elsewhere
     event = Event(constants)
     event.now_ns = 5_000
     compiled.lose(fixed, ctypes.byref(memory), 5)
@@ -240,21 +231,15 @@ def test_nothing_overflows(
     assert memory.packets >= before.packets * (1.0 - fixed[law.MOST_DECREASE] / ONE) - 2
     grown = compiled.grow(fixed, ctypes.byref(memory), acked) & 0xFFFFFFFF
     assert grown >= memory.packets or not may_grow
-    seen = Seen(most, middle, least, line_ns, acked, acked, acked // 2, share, 0)
+    seen = Seen(most, middle, least, line_ns, acked, share, 0)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert memory.packets <= max(before.packets, before.company.window_below)
     assert memory.company.stretch <= other_laws.MOST_STRETCH * ONE
     assert memory.company.level <= LEVEL_ONE + 1
 
 
-@pytest.mark.parametrize(("counted", "least"), [(0, 2), (127, 2), (PROMPT_BIT, 0)])
-def test_the_least_window_is_two_packets_until_acks_are_known_to_be_prompt(
-    compiled: ctypes.CDLL, counted: int, least: int
-) -> None:
-    memory = Law(company=company.Company(counted=counted))
-    assert compiled.least(ctypes.byref(memory)) == least * ONE
-    compiled.time_out(ctypes.byref(memory))
-    assert memory.company.counted == counted & 127
+def test_as_many_packets_as_on_the_simulator_are_in_flight_at_least(compiled: ctypes.CDLL) -> None:
+    assert compiled.together() == law.TOGETHER
 
 
 def test_it_has_the_room_of_the_other_law() -> None:

@@ -145,7 +145,7 @@ def test_nothing_overflows(
     fixed, _ = company.draw_constants(law.CONSTANTS, rng)
     memory, before = draw_law(rng), Law()
     ctypes.memmove(ctypes.byref(before), ctypes.byref(memory), ctypes.sizeof(Law))
-    seen = Seen(*sorted(times, reverse=True), line_ns, delivered, 16, 8, share, 0)
+    seen = Seen(*sorted(times, reverse=True), line_ns, delivered, share, 0)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert memory.packets <= max(before.packets, 1.5 * before.company.window_below)
     assert memory.packets >= before.packets * (1.0 - fixed[law.MARK_DECREASE] / ONE) * 0.25 - 2
@@ -159,7 +159,7 @@ def test_averages_of_marks_reach_their_ends(compiled: ctypes.CDLL) -> None:
     compiled.start(ctypes.byref(memory), 10 << 16)
     fixed = (ctypes.c_int32 * law.N_PARAMETERS)(*(round(constant.value * ONE) for constant in law.CONSTANTS))
     for share, expected in ((1.0, 1.0), (0.0, 0.0)):
-        seen = Seen(200_000, 150_000, 100_000, 1200, 1000, 16, 8, round(share * ONE), 0)
+        seen = Seen(200_000, 150_000, 100_000, 1200, 1000, round(share * ONE), 0)
         for _ in range(400):
             compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
         assert memory.company.alpha / ONE == pytest.approx(expected, abs=3e-4)

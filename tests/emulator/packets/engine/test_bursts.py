@@ -1,4 +1,4 @@
-"""Segmentation offload: the bursts of paced flows and of flows that are limited by their windows."""
+"""Bursts: those of segmentation offload, and those that a paced flow's law asks for."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.packets.engine.bursts import burst_packets
 from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import ScenarioError
@@ -162,6 +163,40 @@ def test_all_is_delivered_in_the_end(
     network.advance(8.0)
     assert network.flows().delivered_bytes.tolist() == sizes.tolist()
     assert np.isfinite(network.flows().finish_s).all()
+
+
+@pytest.mark.parametrize(
+    ("burst_packets", "window", "packets"), [(0, 1e9, 1), (1, 1e9, 1), (5, 1e9, 5), (5, 3.0, 3)]
+)
+def test_a_law_may_ask_for_bursts_that_its_window_need_not_fill(
+    make_network: MakeNetwork, burst_packets: int, window: float, packets: int
+) -> None:
+    rate_bps = 100e6
+    law = paced_at(rate_bps, window=window, burst_packets=burst_packets)
+    network = make_network(law, transport__host_queue_packets=64, **ALONE)
+    pause_s = packets * 1500 * 8 / rate_bps
+    network.advance(pause_s - 2e-9)
+    assert network.hosts().sent_packets[0] == packets
+    network.advance(98 * pause_s + 4e-9)
+    assert network.hosts().sent_packets[0] == 100 * packets
+
+
+def test_the_pace_holds_behind_a_burst_during_which_bursts_end(make_network: MakeNetwork) -> None:
+    def on_start(flow, event):  # type: ignore[no-untyped-def]
+        flow.cwnd = 1e9
+        flow.pacing_rate_bps = 1e9
+        flow.pacing_burst_packets = 50
+
+    def on_ack(flow, event):  # type: ignore[no-untyped-def]
+        flow.pacing_burst_packets = 1
+
+    network = make_network(Transport("ends", "bursts end", on_ack, on_start=on_start), **ALONE)
+    network.advance(60 * PACKET_S)
+    assert network.hosts().sent_packets[0] == 50
+    network.advance(50 * 12e-6)
+    before = network.hosts().sent_packets[0]
+    network.advance(100 * 12e-6)
+    assert network.hosts().sent_packets[0] == before + 100
 
 
 def test_a_burst_has_at_least_two_packets() -> None:
