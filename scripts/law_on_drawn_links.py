@@ -5,10 +5,10 @@
     python scripts/law_on_drawn_links.py mine=adaptive_swift@LAW.json --shared 60 --seed 9000
 
 Crowds are 8 to 256 long-lived flows that begin one after the other at 0.5 to 100 Gb/s; shared links carry 2
-to 24 flows at 0.1 to 40 Gb/s, half of them another law's. Delays, buffers, thresholds of marks and the packets
-that receivers acknowledge at once are drawn, too. One law in one draw is one episode, of 80,000 to 300,000
-packets of the line, of which the second half counts. Prints counts of draws; a share is goodput over the mean
-of all flows. Laws are named as contenders of a benchmark are.
+to 24 flows at 0.1 to 40 Gb/s, half of them another law's. Delays, buffers, thresholds of marks and the number
+of packets that receivers acknowledge at once are drawn, too. One law in one draw is one episode, of 80,000 to
+300,000 packets of the line, of which the second half counts. Prints counts of draws; a share is goodput over
+the mean of all flows. Laws are named as contenders of a benchmark are.
 """
 
 from __future__ import annotations
