@@ -64,6 +64,7 @@ def give_law(running: Running, number: int) -> None:
     flows["state"][going_on] = 0.0
     flows["pacing_rate_bps"][going_on] = 0.0
     flows["pacing_burst_packets"][going_on] = 0
+    flows["burst_left"][going_on] = 0
     flows["last_cnp_ns"][going_on] = -MAX_TIME_NS
     # A law that limits its rate only leaves no window behind; the packets in flight are one.
     without = going_on & (flows["cwnd"] >= NO_WINDOW_PACKETS)

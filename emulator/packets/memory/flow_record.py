@@ -188,7 +188,7 @@ FLOW = aligned_dtype(
         ("app_limited_until", np.int64),  # 0, or the delivered_packets up to which samples are app-limited
         ("pacing_burst_packets", np.int64),  # packets that leave together, written by transports; 0: one
         ("burst_left", np.int64),  # packets of its present burst that have not left yet
-        ("burst_sent_ns", np.int64),  # when a packet left last, with segmentation offload
+        ("burst_sent_ns", np.int64),  # when a packet left last, of a flow that sends bursts
         ("unacked_since_ns", np.int64),  # first of the arrivals that are not yet acknowledged
         ("last_cnp_ns", np.int64),
         ("after_delay_ns", np.int64),

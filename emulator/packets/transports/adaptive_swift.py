@@ -87,7 +87,8 @@ CONSTANTS = (
     Constant("loss_decrease", 0.5, 0.1, 0.7, "decrease after a loss with a queue at the target or above"),
     Constant("loss_least", 0.1, 0.01, 0.7, "decrease after a loss without a queue, over the former"),
 )
-"""Constants of the law, in the order of the transport's parameters."""
+"""Constants of the law, in the order of the transport's parameters. With less ``patience`` than its bound, many
+flows of its own take each other for other laws."""
 
 N_PARAMETERS = len(CONSTANTS)
 (
@@ -245,7 +246,7 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Start again from a window of one packet (RFC 5681, 3.1)."""
+    """Start again from a window of one packet (RFC 5681, 3.1), though two may leave together."""
     flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0
