@@ -87,8 +87,10 @@ CONSTANTS = (
     Constant("loss_decrease", 0.5, 0.1, 0.7, "decrease after a loss with a queue at the target or above"),
     Constant("loss_least", 0.1, 0.01, 0.7, "decrease after a loss without a queue, over the former"),
 )
-"""Constants of the law, in the order of the transport's parameters. With less ``patience`` than its bound, many
-flows of its own take each other for other laws."""
+"""Constants of the law, in the order of the transport's parameters.
+
+With less ``patience`` than its bound, many flows of its own take each other for other laws.
+"""
 
 N_PARAMETERS = len(CONSTANTS)
 (
