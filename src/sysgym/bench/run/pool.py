@@ -131,7 +131,10 @@ class _Worker:
         self.connection.close()
 
     def stop(self) -> None:
-        if self.process.is_alive():
+        """Let an idle process leave by itself, so that it frees what it shares; end a busy one at once."""
+        if self.job is None:
+            self.connection.close()
+        elif self.process.is_alive():
             self.process.terminate()
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,25 @@ def test_workers_import_nothing_from_the_current_folder(
     assert not (tmp_path / "was-run").exists()
     assert [type(event) for event in events] == [Done]
     assert "PYTHONSAFEPATH" not in os.environ
+
+
+@dataclass(frozen=True)
+class Clean:
+    """A job that leaves something to be done when its process ends."""
+
+    path: Path
+    label: str = "clean"
+
+    def run(self, report: Callable[[Any], None]) -> None:
+        """Ask for the file to be written at the end."""
+        Finalize(None, self.path.write_text, args=("cleaned",), exitpriority=0)
+
+
+def test_a_worker_without_a_job_ends_by_itself_and_frees_what_it_shares(tmp_path: Path) -> None:
+    """Otherwise multiprocessing complains of leaked semaphores at the end of a benchmark."""
+    jobs: list[Job] = [Clean(tmp_path / "cleaned")]
+    assert [type(event) for event in run_jobs(lambda: jobs.pop() if jobs else None, 1)] == [Done]
+    assert (tmp_path / "cleaned").read_text() == "cleaned"
 
 
 START_A_WORKER = """
