@@ -1,18 +1,23 @@
-"""Show what the law adaptive_target does: its constants, and how a window answers to queue, marks and losses.
+"""Show what a law with constants does: the constants, and how its window answers to queue and marks.
 
     python scripts/law_curves.py agents/checkpoints/adaptive_target.json docs/images/law-curves.png
+    python scripts/law_curves.py agents/checkpoints/adaptive_swift.json docs/images/swift-curves.png
     python scripts/law_curves.py results/beyond-classics/training/*/final.json law-curves.png
 
 Prints a table of the constants, one column for each file, and draws the answer of the first file's law: the
 change of a window in a round trip over the queue, for several windows, and over the share of marked packets.
+Marks change the window of adaptive_swift beside other laws only, so they are drawn with its target raised.
 The functions are those that the simulator compiles.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -20,73 +25,125 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
+from sysgym.agents.learned.congestion.law_search.laws import law_of_file
 from sysgym.bench.tables import markdown_table
-from sysgym.emulator.packets.transports import adaptive_target as law
-from sysgym.emulator.packets.transports import other_laws, rounds
+from sysgym.emulator.packets.transports import adaptive_swift, adaptive_target, other_laws, rounds
 
+
+class View(NamedTuple):
+    """What is drawn of a law.
+
+    Attributes:
+        law: Module of the law.
+        windows: Windows, packets.
+        marked: Title of the panel with marks; queue there, packets, and log2 of the target over its least.
+        ends: Least and largest change, percent.
+    """
+
+    law: ModuleType
+    windows: tuple[float, float, float]
+    marked: tuple[str, float, float]
+    ends: tuple[float, float]
+
+
+VIEWS = {
+    adaptive_target.NAME: View(
+        adaptive_target, (2.0, 10.0, 50.0), ("a short queue, marks", 2.0, 0.0), (-60.0, 60.0)
+    ),
+    adaptive_swift.NAME: View(
+        adaptive_swift,
+        (5.0, 20.0, 100.0),
+        ("40 packets queue, target raised, marks", 40.0, 5.0),
+        (-30.0, 70.0),
+    ),
+}
 LINE_BPS, BASE_RTT_NS, PACKET_BYTES = 10e9, 60_000, 1_500
-WINDOWS = (2.0, 10.0, 50.0)
 COLOURS = ("#2166ac", "#1b7837", "#b2182b")
 
 
+class Steady(SimpleNamespace):
+    """Event of an ACK for a whole window, with the constants that a law's functions read from it."""
+
+    duplicate, window_limited = 0, 1
+    now_ns = 1e18
+
+
+@contextmanager
+def in_python(law: ModuleType) -> Iterator[None]:
+    """Replace a law's compiled functions by their source for the time of the block."""
+    own, common = (
+        {name: function.py_func for name, function in vars(module).items() if hasattr(function, "py_func")}
+        for module in (law, other_laws)
+    )
+    own["parameter"] = lambda event, index: float(event.parameters[index])
+    with patch.multiple(law, **own), patch.multiple(other_laws, **common):
+        yield
+
+
 def change(
-    parameters: NDArray[np.float64], window: float, queue: float, marked: float, stretch: float
+    law: ModuleType,
+    parameters: NDArray[np.float64],
+    window: float,
+    queue: float,
+    marked: float,
+    stretch: float,
 ) -> float:
     """Return the change of a window in a round trip, in percent.
 
     Args:
-        parameters: Constants of the law.
+        law: Module of the law.
+        parameters: Its constants.
         window: Window before, packets; of a flow that is no longer young.
         queue: Queueing in packets of the line.
         marked: Share of marked packets, always the same so far.
         stretch: log2 of the target over its least.
     """
     state = np.zeros(40)
-    packet_ns = 8e9 * PACKET_BYTES / LINE_BPS
+    rtt_ns = BASE_RTT_NS + queue * 8e9 * PACKET_BYTES / LINE_BPS
     state[rounds.WINDOW] = state[other_laws.WINDOW_BELOW] = window
     state[rounds.ACKED] = state[rounds.RTT_SAMPLES] = 100.0
     state[rounds.MARKED] = 100.0 * marked
     state[rounds.ALPHA] = state[other_laws.MARKS] = marked
     state[other_laws.STRETCH] = stretch
-    state[rounds.RTT_LEAST_NS] = BASE_RTT_NS + queue * packet_ns
-    state[rounds.RTT_SUM_NS] = 100.0 * state[rounds.RTT_LEAST_NS]
+    state[rounds.RTT_LEAST_NS] = rtt_ns
+    state[rounds.RTT_SUM_NS] = 100.0 * rtt_ns
     state[rounds.DELIVERED] = 1e9
     flow = SimpleNamespace(
         state=state, line_rate_bps=LINE_BPS, base_rtt_ns=BASE_RTT_NS, packet_bytes=PACKET_BYTES, nxt=0,
-        ssthresh=1.0,
+        ssthresh=1.0, srtt_ns=rtt_ns, in_recovery=0,
     )  # fmt: skip
-    own, common = (
-        {name: function.py_func for name, function in vars(module).items() if hasattr(function, "py_func")}
-        for module in (law, other_laws)
-    )
-    own["parameter"] = lambda _, index: float(parameters[index])
-    with patch.multiple(law, **own), patch.multiple(other_laws, **common):
-        law.end_round(flow, None)
-    grown = state[law.PER_ROUND] if state[other_laws.QUEUE] <= 1.0 else 0.0
+    event = Steady(parameters=parameters, acked_packets=window, rtt_ns=rtt_ns)
+    with in_python(law):
+        if law is adaptive_swift:
+            law.follow_delay(flow, event)
+        law.end_round(flow, event)
+    grows = law is adaptive_target and state[other_laws.QUEUE] <= 1.0
+    grown = state[adaptive_target.PER_ROUND] if grows else 0.0
     return float(100.0 * ((state[rounds.WINDOW] + grown) / window - 1.0))
 
 
-def draw(parameters: NDArray[np.float64], path: Path) -> None:
+def draw(view: View, parameters: NDArray[np.float64], path: Path) -> None:
     """Draw the answer to queues, to queues with a raised target, and to marks."""
     figure = Figure(figsize=(9.0, 3.0), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 3, sharey=True)
     queues = np.geomspace(0.5, 200.0, 200)
-    for window, colour in zip(WINDOWS, COLOURS, strict=True):
+    title_of_marks, marked_queue, marked_stretch = view.marked
+    for window, colour in zip(view.windows, COLOURS, strict=True):
         label = f"window of {window:g} packets"
         for axes, stretch in zip(panels[:2], (0.0, 3.0), strict=True):
             axes.plot(
                 queues,
-                [change(parameters, window, queue, 0.0, stretch) for queue in queues],
+                [change(view.law, parameters, window, queue, 0.0, stretch) for queue in queues],
                 color=colour,
                 label=label,
             )
         shares = np.linspace(0.0, 1.0, 101)
-        panels[2].plot(
-            shares, [change(parameters, window, 2.0, share, 0.0) for share in shares], color=colour
-        )
-    for axes, title in zip(panels, ("alone", "target raised eightfold", "a short queue, marks"), strict=True):
+        changes = [
+            change(view.law, parameters, window, marked_queue, share, marked_stretch) for share in shares
+        ]
+        panels[2].plot(shares, changes, color=colour)
+    for axes, title in zip(panels, ("alone", "target raised eightfold", title_of_marks), strict=True):
         axes.axhline(0.0, color="#999999", linewidth=0.8)
         axes.set_title(title, fontsize=9)
         axes.grid(alpha=0.3)
@@ -95,7 +152,7 @@ def draw(parameters: NDArray[np.float64], path: Path) -> None:
         axes.set_xlabel("Queue (packets)")
     panels[2].set_xlabel("Share of marked packets")
     panels[0].set_ylabel("Change in a round trip (%)")
-    panels[0].set_ylim(-60.0, 60.0)
+    panels[0].set_ylim(*view.ends)
     panels[0].legend(fontsize=7)
     figure.savefig(path, dpi=110)
 
@@ -108,14 +165,17 @@ def main() -> None:
     parser.add_argument("checkpoints", type=Path, nargs="+")
     parser.add_argument("picture", type=Path)
     given = parser.parse_args()
-    laws = [np.array(FORM.read(path).parameters) for path in given.checkpoints]
+    searched = [law_of_file(path) for path in given.checkpoints]
+    if searched[0].form.agent not in VIEWS or any(one is not searched[0] for one in searched):
+        parser.error(f"expected checkpoints of one law of {', '.join(VIEWS)}")
+    laws = [np.array(searched[0].form.read(path).parameters) for path in given.checkpoints]
     heads = ["constant", "meaning", ">before", *(f">{number}" for number in range(1, len(laws) + 1))]
     rows = [
         [f"`{one.name}`", one.meaning, f"{one.value:g}", *(f"{values[number]:.3g}" for values in laws)]
-        for number, one in enumerate(law.CONSTANTS)
+        for number, one in enumerate(searched[0].constants)
     ]
     print(markdown_table(heads, rows))
-    draw(laws[0], given.picture)
+    draw(VIEWS[searched[0].form.agent], laws[0], given.picture)
 
 
 if __name__ == "__main__":
