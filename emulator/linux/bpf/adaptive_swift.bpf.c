@@ -32,7 +32,7 @@ INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_
 	};
 
 	if (sample->rtt_us > 0 && law_follow(constants, law, &told) && may_grow &&
-	    (law->packets < TOGETHER * FIXED_ONE || limits_the_flow(tp, law->packets, law->packets < law->ssthresh)))
+	    limits_the_flow(tp, law->packets, law->packets < law->ssthresh, TOGETHER))
 		law->packets = bounded(law_grow(constants, law, sample->acked_sacked));
 }
 

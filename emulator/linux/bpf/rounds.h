@@ -105,9 +105,10 @@ INLINE u32 set_window(struct window *window, struct sock *sk, u32 packets, u32 s
 	return packets;
 }
 
-INLINE bool limits_the_flow(struct tcp_sock *tp, u32 packets, bool slow_start)
+/* Whether the window limits the sender; one of less than so many packets together always does. */
+INLINE bool limits_the_flow(struct tcp_sock *tp, u32 packets, bool slow_start, u32 together)
 {
-	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) || packets < FIXED_ONE ||
+	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) || packets < together << FIXED_SHIFT ||
 	       (slow_start && tp->snd_cwnd < 2 * tp->max_packets_out);
 }
 
@@ -117,7 +118,7 @@ INLINE u32 grown(struct tcp_sock *tp, u32 packets, u32 ssthresh, u32 growth, u32
 	bool slow_start = packets < ssthresh;
 	u64 share;
 
-	if (!limits_the_flow(tp, packets, slow_start))
+	if (!limits_the_flow(tp, packets, slow_start, 1))
 		return packets;
 	if (slow_start)
 		return bounded(packets + ((u64)smaller(acked, 2) << FIXED_SHIFT));

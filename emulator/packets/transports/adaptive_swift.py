@@ -117,11 +117,8 @@ CALM = other_laws.OWN + 1  # rounds in a row in which the queue was short for a 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any, window: float) -> None:
     """Set window and pace; below two packets, two leave together, at the window's rate."""
-    bound_window(flow, window, MOST_WINDOW)
-    small = flow.state[WINDOW] < TOGETHER
-    flow.cwnd = max(flow.cwnd, TOGETHER)
-    flow.pacing_burst_packets = TOGETHER if small else 1
-    pace_window(flow, 1.0 if small else parameter(event, PACE), present_rtt_ns(flow))
+    bound_window(flow, window, MOST_WINDOW, TOGETHER)
+    pace_window(flow, parameter(event, PACE), present_rtt_ns(flow), TOGETHER)
 
 
 @njit(forceinline=True)

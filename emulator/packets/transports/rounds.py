@@ -79,17 +79,22 @@ def present_rtt_ns(flow: Any) -> float:
 
 
 @njit(forceinline=True)
-def bound_window(flow: Any, window: float, most: float) -> None:
-    """Set the window within its bounds; at least one packet is in flight at a time."""
+def bound_window(flow: Any, window: float, most: float, together: int = 1) -> None:
+    """Set the window within its bounds; at least ``together`` packets are in flight at a time."""
     flow.state[WINDOW] = min(max(window, LEAST_WINDOW), most)
-    flow.cwnd = max(flow.state[WINDOW], 1.0)
+    flow.cwnd = max(flow.state[WINDOW], together)
 
 
 @njit(forceinline=True)
-def pace_window(flow: Any, pace: float, rtt_ns: float) -> None:
-    """Pace the window at so many windows per round trip; below one packet, at the window's rate."""
-    if flow.state[WINDOW] < 1.0:
+def pace_window(flow: Any, pace: float, rtt_ns: float, together: int = 1) -> None:
+    """Pace the window at so many windows per round trip; below ``together`` packets, at the window's rate.
+
+    So many packets then leave together.
+    """
+    small = flow.state[WINDOW] < together
+    if small:
         pace = 1.0
+    flow.pacing_burst_packets = together if small else 1
     flow.pacing_rate_bps = pace * 8e9 * flow.packet_bytes * flow.state[WINDOW] / rtt_ns
 
 
