@@ -14,19 +14,16 @@ import argparse
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sysgym.bench.contenders import parse_contender
 from sysgym.bench.tables import markdown_table
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
-from sysgym.envs.congestion.datacenter.rewards import jain_index
+from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.studies.neighbours import transport_of
+from sysgym.studies.neighbours import transports_of
 
 NETWORK = "dumbbell-10g"
 SEEDS = 1, 2, 3
@@ -99,9 +96,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     try:
-        laws = [parse_contender(text, (), "congestion").with_shipped(NETWORK) for text in given.laws]
-        played = {law.name: transport_of(law) for law in laws}
-        print(crowd_table(played, given.packets_an_ack, given.threads))
+        laws = transports_of(given.laws, NETWORK)
+        print(crowd_table(laws, given.packets_an_ack, given.threads))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
@@ -109,14 +105,16 @@ def main() -> None:
 def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, n_threads: int) -> str:
     """Return the least Jain's index and the largest mean queue in kB, a row for each crowd, in Markdown."""
     episodes = [
-        (law, crowd.scenario(packets_an_ack), crowd.episode_s, seed)
+        (crowd.scenario(packets_an_ack), law, law, crowd.episode_s, seed)
         for crowd in CROWDS
         for law in laws.values()
         for seed in SEEDS
     ]
     with ThreadPoolExecutor(n_threads) as pool:
-        found = list(pool.map(lambda episode: play(*episode), episodes))
-    played = np.array(found).reshape(len(CROWDS), len(laws), len(SEEDS), 2)
+        found = list(pool.map(lambda episode: measure_sharing(*episode), episodes))
+    played = np.array([(one.jain_index, one.queue_mean_bytes) for one in found]).reshape(
+        len(CROWDS), len(laws), len(SEEDS), 2
+    )
     body = [
         [
             crowd.title,
@@ -127,18 +125,6 @@ def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, n_threads: i
     fair = (played[..., 0].min(axis=2) >= 0.98).sum(axis=0)
     body.append(["crowds with Jain's index 0.98 in every episode", *(f"{n} of {len(CROWDS)}" for n in fair)])
     return markdown_table(["crowd", *(f">{name}" for name in laws)], body)
-
-
-def play(law: Transport, scenario: CongestionScenario, episode_s: float, seed: int) -> tuple[float, float]:
-    """Return Jain's index of the goodputs, and the mean queue in bytes, of an episode's second half."""
-    with closing(PacketNetwork(scenario, transport=law)) as network:
-        network.reset(seed)
-        network.advance(episode_s / 2.0)
-        before, queued = network.flows().delivered_bytes.copy(), network.ports().queue_byte_s.copy()
-        network.advance(episode_s / 2.0)
-        goodput = (network.flows().delivered_bytes - before).astype(np.float64)
-        queue_byte_s = float((network.ports().queue_byte_s - queued).max())
-    return jain_index(goodput), queue_byte_s / (episode_s / 2.0)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ The functions are those that the simulator compiles.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.congestion.law_search.laws import law_of_file
 from sysgym.bench.tables import markdown_table
 from sysgym.emulator.packets.transports import adaptive_swift, adaptive_target, other_laws, rounds
+from sysgym.scenarios.errors import SysgymError
 
 
 class View(NamedTuple):
@@ -165,17 +167,24 @@ def main() -> None:
     parser.add_argument("checkpoints", type=Path, nargs="+")
     parser.add_argument("picture", type=Path)
     given = parser.parse_args()
-    searched = [law_of_file(path) for path in given.checkpoints]
-    if searched[0].form.agent not in VIEWS or any(one is not searched[0] for one in searched):
+    try:
+        searched = [law_of_file(path) for path in given.checkpoints]
+        laws = [
+            np.array(one.form.read(path).parameters)
+            for one, path in zip(searched, given.checkpoints, strict=True)
+        ]
+    except SysgymError as error:
+        sys.exit(f"error: {error}")
+    law = searched[0]
+    if law.form.agent not in VIEWS or any(one is not law for one in searched):
         parser.error(f"expected checkpoints of one law of {', '.join(VIEWS)}")
-    laws = [np.array(searched[0].form.read(path).parameters) for path in given.checkpoints]
     heads = ["constant", "meaning", ">before", *(f">{number}" for number in range(1, len(laws) + 1))]
     rows = [
         [f"`{one.name}`", one.meaning, f"{one.value:g}", *(f"{values[number]:.3g}" for values in laws)]
-        for number, one in enumerate(searched[0].constants)
+        for number, one in enumerate(law.constants)
     ]
     print(markdown_table(heads, rows))
-    draw(VIEWS[searched[0].form.agent], laws[0], given.picture)
+    draw(VIEWS[law.form.agent], laws[0], given.picture)
 
 
 if __name__ == "__main__":

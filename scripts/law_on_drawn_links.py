@@ -14,21 +14,21 @@ the mean of all flows. Laws are named as contenders of a benchmark are.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
-from sysgym.bench.contenders import parse_contender
+from sysgym.agents.learned.congestion.law_search.lessons import log_uniform
 from sysgym.bench.tables import markdown_table
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.sharing import Sharing, measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.studies.neighbours import transport_of
+from sysgym.studies.neighbours import transports_of
 
 NETWORK = "dumbbell-10g"
 PACKET_BITS = 12_000
@@ -45,21 +45,10 @@ class Link(NamedTuple):
     Attributes:
         scenario: Dumbbell.
         duration_s: Length of an episode.
-        buffer_bytes: Buffer of a port.
-        packets_an_ack: Packets that receivers acknowledge at once.
-        n_flows: Number of flows.
     """
 
     scenario: CongestionScenario
     duration_s: float
-    buffer_bytes: int
-    packets_an_ack: int
-    n_flows: int
-
-
-def log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
-    """Return a number whose logarithm is uniform between those of two others."""
-    return math.exp(rng.uniform(math.log(least), math.log(most)))
 
 
 def draw_crowd(rng: np.random.Generator) -> Link:
@@ -99,8 +88,7 @@ def _link(changes: Mapping[str, Any], duration_s: float, buffer_bytes: int, rng:
             "transport.delayed_ack_packets": packets_an_ack,
         }
     )
-    n_flows = scenario.topology.hosts_per_side * scenario.workload.flows_per_pair  # type: ignore[union-attr]
-    return Link(scenario, duration_s, buffer_bytes, packets_an_ack, n_flows)
+    return Link(scenario, duration_s)
 
 
 def draw(make: Callable[[np.random.Generator], Link], number: int, seed: int) -> list[Link]:
@@ -112,15 +100,16 @@ def crowd_table(laws: Mapping[str, Transport], links: Sequence[Link], pool: Thre
     """Return how often each law's own flows share, and how often they fill the buffer, in Markdown."""
     body = []
     for name, law in laws.items():
-        found = _play(law, law, links, pool)
+        found = list(zip(links, _play(law, law, links, pool), strict=True))
         for packets in (1, 2):
-            some = [
-                (link, one) for link, one in zip(links, found, strict=True) if link.packets_an_ack == packets
-            ]
-            jain = np.array([one.jain_index for _, one in some])
-            full = sum(one.queue_mean_bytes > FULL * link.buffer_bytes for link, one in some)
-            counts = [len(some), (jain >= 0.98).sum(), (jain >= 0.9).sum(), full]
-            body.append([name, str(packets), *map(str, counts), f"{jain.min():.3f}"])
+            some = [one for one in found if one[0].scenario.transport.delayed_ack_packets == packets]
+            jain = [shared.jain_index for _, shared in some]
+            fair = [sum(index >= least for index in jain) for least in (0.98, 0.9)]
+            full = sum(
+                shared.queue_mean_bytes > FULL * link.scenario.queue.buffer_bytes for link, shared in some
+            )
+            least = f"{min(jain):.3f}" if jain else "–"
+            body.append([name, str(packets), *map(str, [len(some), *fair, full]), least])
     header = ["law", "packets an ACK", ">crowds", ">Jain 0.98", ">Jain 0.9", ">buffer full", ">least Jain"]
     return markdown_table(header, body)
 
@@ -159,12 +148,12 @@ def main() -> None:
     parser.add_argument("--shared", type=int, default=0, help="number of shared links")
     parser.add_argument("--beside", nargs="+", default=["dctcp", "cubic", "bbr", "swift", "reno"])
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
+    if min(given.crowds, given.shared, given.seed) < 0 or not given.crowds + given.shared:
+        parser.error("expected --crowds N, --shared N or both, and no number below 0")
     try:
-        contenders = [parse_contender(text, (), "congestion").with_shipped(NETWORK) for text in given.laws]
-        laws = {one.name: transport_of(one) for one in contenders}
-        with ThreadPoolExecutor(given.threads) as pool:
+        laws = transports_of(given.laws, NETWORK)
+        with ThreadPoolExecutor(numba.get_num_threads()) as pool:
             if given.crowds:
                 print(crowd_table(laws, draw(draw_crowd, given.crowds, given.seed), pool), end="\n\n")
             if given.shared:

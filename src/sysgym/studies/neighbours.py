@@ -20,7 +20,7 @@ from pydantic import Field
 
 from sysgym.agents.protocol import environment_arguments
 from sysgym.agents.registry import make_agent
-from sysgym.bench.contenders import Contender, PluginFile
+from sysgym.bench.contenders import Contender, PluginFile, parse_contender
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name, Strict
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.statistics import Interval, estimate, mean
@@ -125,6 +125,20 @@ def transport_of(law: Contender) -> Transport:
     if found.rate_driven:
         raise SysgymError(f"{law.name}: not a law of single flows, so it cannot have neighbours")
     return found
+
+
+def transports_of(texts: Sequence[str], scenario: str) -> dict[str, Transport]:
+    """Return the transports of contenders that are written as ``NAME`` or ``NAME=AGENT@CHECKPOINT``, by name.
+
+    Args:
+        texts: The contenders.
+        scenario: Name of a scenario, for which the package's checkpoints are chosen.
+
+    Raises:
+        SysgymError: One is unknown, its checkpoint is unreadable, or it is a controller of a whole network.
+    """
+    laws = [parse_contender(text, (), "congestion").with_shipped(scenario) for text in texts]
+    return {law.name: transport_of(law) for law in laws}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sysgym.envs.congestion.sharing import common_first, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.studies import neighbours as study
-from sysgym.studies.neighbours import Neighbours, run_neighbours
+from sysgym.studies.neighbours import Neighbours, run_neighbours, transports_of
 from sysgym.studies.neighbours_picture import draw
 
 DUMBBELL = load_scenario("dumbbell-10g", expect=CongestionScenario)
@@ -101,6 +101,13 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
     text = study.markdown(settings, [shared, alone], study.verdicts(names, rows))
     assert "laws beside each other" in text
     assert draw(names, found).png.startswith(b"\x89PNG")
+
+
+def test_laws_are_found_by_their_names() -> None:
+    laws = transports_of(["dctcp", "mine=adaptive_swift"], "dumbbell-10g")
+    assert {name: law.name for name, law in laws.items()} == {"dctcp": "dctcp", "mine": "adaptive_swift"}
+    with pytest.raises(SysgymError, match="not a law of single flows"):
+        transports_of(["fixed_fair"], "dumbbell-10g")
 
 
 def test_settings_that_cannot_be_played_are_refused() -> None:
