@@ -24,6 +24,8 @@ class AgentInfo:
         family: Family whose environments it plays; empty if it may play several.
         trainer: Entry point of a function that trains it; empty if it is not learned, or trained by
             stable-baselines3.
+        over_hosts: Whether a policy of its own trainer applies one function to every host, whatever their
+            number.
         env_id: The only environment of the family that it plays; empty if it plays all of them.
         transport: Transport that it requires; empty if it accepts any, or has none.
         algorithm: Entry point of its :class:`sysgym.agents.learned.training.algorithms.Algorithm`, if it is
@@ -41,6 +43,7 @@ class AgentInfo:
     privileged: bool = False
     family: str = ""
     trainer: str = ""
+    over_hosts: bool = False
     env_id: str = ""
     transport: str = ""
     algorithm: str = ""

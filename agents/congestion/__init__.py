@@ -33,6 +33,11 @@ AGENTS = (
         "every host's max-min fair share if all its flows were active, for good",
     ),
     _heuristic(
+        "fair_feedback",
+        "fair_feedback:FairFeedbackAgent",
+        "a fraction of every host's fair share, less in proportion to the queues on the way",
+    ),
+    _heuristic(
         "aimd", "aimd:AimdAgent", "additive increase, multiplicative decrease on marks and queues on the way"
     ),
     _heuristic(
@@ -116,6 +121,16 @@ AGENTS = (
         family=_FAMILY,
         env_id=_NETWORK,
         algorithm="sysgym.agents.learned.congestion.hosts.algorithm:PPO_PATHS",
+    ),
+    AgentInfo(
+        "cma_paths",
+        "rates linear in what each host's own paths show and in its fair rate (CMA-ES)",
+        "sysgym.agents.learned.loading:load_agent",
+        learned=True,
+        family=_FAMILY,
+        trainer="sysgym.agents.learned.congestion.hosts.search:train_cma_paths",
+        over_hosts=True,
+        env_id=_NETWORK,
     ),
 )
 """Agents of the family, besides the general learning algorithms."""

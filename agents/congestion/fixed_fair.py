@@ -6,7 +6,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.congestion.world import Action, Paths, congestion_env, static_shares
+from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, static_shares
 from sysgym.scenarios.errors import SysgymError
 
 
@@ -35,7 +36,8 @@ class FixedFairAgent:
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Compute the shares."""
         world = congestion_env(env)
-        self._action: Action = world.action_for(self.fraction * static_shares(world, Paths(world)))
+        shares = static_shares(LoadedLinks(world.network, world.fabric), world.fabric)
+        self._action: Action = world.action_for(self.fraction * shares)
 
     def act(self, observation: Any) -> Action:
         """Return the shares."""

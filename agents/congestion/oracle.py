@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.congestion.world import Action, Paths, congestion_env, static_shares
+from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, static_shares
 
 LEAST_CAPACITY = 0.1
 """Share of a link that is allocated even while a long queue drains."""
@@ -27,15 +28,15 @@ class OracleAgent:
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Read the paths of this episode."""
         self._env = congestion_env(env)
-        self._paths = Paths(self._env)
-        self._idle_share = static_shares(self._env, self._paths)
+        self._links = LoadedLinks(self._env.network, self._env.fabric)
+        self._idle_share = static_shares(self._links, self._env.fabric)
 
     def act(self, observation: Any) -> Action:
         """Divide the capacity among the flows active now."""
         network, fabric = self._env.network, self._env.fabric
         flows = network.flows()
         active = np.flatnonzero(flows.started & np.isnan(flows.finish_s))
-        load = self._paths.host_load(active)
+        load = self._links.host_load(active)
         # Packets of different hosts may coincide by chance; more than one of each indicates overload.
         chance_bytes = self._env.scenario.transport.mtu_bytes * (load.data > 0.0).sum(axis=0)
         excess_bytes = np.maximum(network.ports().queue_bytes - chance_bytes, 0.0)

@@ -33,6 +33,7 @@ OF_CONTROLLERS = {
     "path_queue_delay": _SQUASHED_RTT,
     "path_mark_fraction": _MARKS,
     "path_utilization": _RATE,
+    "fair_rate": KNOWN,
     "ideal": KNOWN,
 }
 OF_FLOWS = {

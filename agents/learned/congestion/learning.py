@@ -60,8 +60,9 @@ class RateLearning(Learning):
 
     def agent(self, checkpoint: Checkpoint, *, trust: bool = False) -> PolicyAgent:
         """Return the agent that plays a checkpoint."""
-        is_network = checkpoint.policy is None or isinstance(checkpoint.policy, Mlp | SetNet)
-        if is_network and get_algorithm(checkpoint.meta.agent).over_hosts:
+        policy = checkpoint.policy
+        is_other = policy is None or isinstance(policy, Mlp)
+        if isinstance(policy, SetNet) or (is_other and get_algorithm(checkpoint.meta.agent).over_hosts):
             return HostsAgent(checkpoint)
         return LearnedAgent(checkpoint, trust=trust)
 

@@ -28,6 +28,7 @@ from sysgym.agents.learned.sets.network import Network
 from sysgym.agents.learned.training.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
 from sysgym.agents.learned.training.run import trained_with
 from sysgym.agents.learned.training.train import FINAL
+from sysgym.agents.registry import agent_info
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 
@@ -93,11 +94,13 @@ class Distilled:
 
 
 def student_algorithm(meta: CheckpointMeta) -> Algorithm:
-    """Return the algorithm of a student: the teacher's, with a plain network.
+    """Return the algorithm of a student: the teacher's, with a plain network, or PPO.
 
     Raises:
-        UnknownName: If the teacher was not trained by one of the learning algorithms.
+        UnknownName: If there is no such teacher.
     """
+    if agent_info(meta.agent, meta.family).trainer:
+        return ALGORITHMS["ppo"]
     algorithm = get_algorithm(meta.agent)
     if algorithm.over_hosts:
         return ALGORITHMS["ppo"]
@@ -105,8 +108,9 @@ def student_algorithm(meta: CheckpointMeta) -> Algorithm:
 
 
 def student_hyper_parameters(meta: CheckpointMeta, hidden: tuple[int, ...]) -> dict[str, Any]:
-    """Return the teacher's hyper-parameters with the student's layers."""
-    kept = {name: value for name, value in meta.hyper_parameters.items() if name != "policy_kwargs"}
+    """Return those of the teacher's hyper-parameters that its student has, with the student's layers."""
+    known = student_algorithm(meta).names() - {"policy_kwargs"}
+    kept = {name: value for name, value in meta.hyper_parameters.items() if name in known}
     return {**kept, "net_arch": list(hidden)}
 
 

@@ -127,21 +127,24 @@ class Algorithm:
             keys += [name for name in own if name != "set_shape"]
         return keys
 
+    def names(self) -> set[str]:
+        """Return the names of its hyper-parameters."""
+        of_class = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
+        own = {FINAL_LEARNING_RATE} | ({ACTION_NOISE_STD} & set(self.hyper_parameters))
+        return of_class | set(self._policy_keys()) | own
+
     def arguments(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the class: defaults, overridden by the algorithm's, then by the user's.
 
         Raises:
             UnknownName: If the algorithm has no such hyper-parameter.
         """
-        known = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
-        of_policy = self._policy_keys()
-        known |= set(of_policy)
-        known |= {FINAL_LEARNING_RATE} | ({ACTION_NOISE_STD} & set(self.hyper_parameters))
+        known = self.names()
         for name in chosen:
             if name not in known:
                 raise UnknownName(f"hyper-parameter of {self.name}", name, known)
         merged = {**self.hyper_parameters, **chosen}
-        policy = {key: merged.pop(key) for key in of_policy if key in merged}
+        policy = {key: merged.pop(key) for key in self._policy_keys() if key in merged}
         if "net_arch" in policy:
             policy["net_arch"] = list(policy["net_arch"])
         merged["policy_kwargs"] = {**policy, **merged.get("policy_kwargs", {})}

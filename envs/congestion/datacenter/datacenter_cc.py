@@ -90,6 +90,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `path_queue_delay` | host | on the host's paths, largest: mean queueing delay d, squashed: 0.5 doubles the base RTT | d / (d + base RTT) | 0 | 1 |
     | `path_mark_fraction` | host | on the host's paths, largest: packets marked of those accepted | fraction of packets | 0 | 1 |
     | `path_utilization` | host | on the host's paths, largest: bytes sent, headers included | fraction of the link rate | 0 | 1 |
+    | `fair_rate` | host | max-min fair send rate with all flows of the episode active, room for ACKs included | fraction of the line rate | 0 | 1 |
     | `ideal` | host | payload at the max-min fair rates of the flows active when the interval began, like goodput | fraction of the line rate | 0 | 1 |
 
     `*`: in the default set, in this order. The base RTT is the round-trip time of one full-size packet over
@@ -313,8 +314,8 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     def _new_stepper(self, n: int) -> NetworkStepper:
         """Return a stepper of this many networks; on the kernel there is only one."""
         make = network_stepper_on(self.backend)
-        has_law, with_paths = not self.transport.rate_driven, self.observations.on_paths
-        return make(n, self.fabric, has_law=has_law, with_paths=with_paths)
+        has_law, with_routing = not self.transport.rate_driven, self.observations.on_paths
+        return make(n, self.fabric, has_law=has_law, with_routing=with_routing)
 
     def _join(self, stepper: NetworkStepper, row: int, frames: Array) -> None:
         """Use a row of a shared stepper, and store observations in the shared array."""

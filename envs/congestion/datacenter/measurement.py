@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,19 @@ class Reading:
     hosts: HostCounters
 
 
+class Routing(NamedTuple):
+    """What the paths of all flows of an episode tell, whether they have begun or not.
+
+    Attributes:
+        uses: Whether a switch port is on a data path of a host, shape (n_hosts, n_ports).
+        fair_rates: Max-min fair send rate of each host with all flows active, as a fraction of its line rate,
+            shape (n_hosts,).
+    """
+
+    uses: BoolArray
+    fair_rates: FloatArray
+
+
 @dataclass(frozen=True)
 class Interval:
     """Measurements between two readings. Arrays over ports cover switch ports only, shape (n_ports,).
@@ -135,8 +148,7 @@ class Interval:
         action: Send rate in force, as a fraction of the line rate, shape (n_hosts,).
         ideal_bytes: Payload that each host would deliver at its max-min fair rate, shape (n_hosts,); 0 for a
             host that had nothing to send at the beginning of the interval.
-        paths: Whether a switch port is on a data path of a host, shape (n_hosts, n_ports); None if no feature
-            of the observation needs it.
+        routing: Who sends over which ports; None if no feature of the observation needs it.
     """
 
     fabric: Fabric
@@ -144,7 +156,7 @@ class Interval:
     after: Reading
     action: FloatArray
     ideal_bytes: FloatArray
-    paths: BoolArray | None = None
+    routing: Routing | None = None
 
     @cached_property
     def duration_s(self) -> FloatArray:

@@ -28,7 +28,7 @@ class FeatureGroup:
         unit: Unit, of which a value of 1 is one.
         meaning: One-line description for tables.
         measure: Function that returns the values of an interval, before clipping to [0, 1].
-        on_paths: Whether it needs the paths of hosts, ``interval.paths``.
+        on_paths: Whether it needs the paths of hosts, ``interval.routing``.
     """
 
     name: str
@@ -52,6 +52,12 @@ def _of_hosts(name: str) -> Callable[[Interval], FloatArray]:
 def _on_paths(name: str) -> Callable[[Interval], FloatArray]:
     """Return the function that returns the largest value of a feature of ports on the paths of hosts."""
     return lambda interval: largest_on_paths(interval, getattr(interval.derived.ports, name))
+
+
+def _fair_rate(interval: Interval) -> FloatArray:
+    """Return the fair rate of each host, which ``fixed_fair`` sets."""
+    assert interval.routing is not None
+    return interval.routing.fair_rates
 
 
 def _ideal(interval: Interval) -> FloatArray:
@@ -95,6 +101,14 @@ FEATURES: dict[str, FeatureGroup] = {
         for name, unit, meaning in _PORT_FEATURES
         if name in _PATH_FEATURES
     },
+    "fair_rate": FeatureGroup(
+        "fair_rate",
+        "host",
+        "fraction of the line rate",
+        "max-min fair send rate with all flows of the episode active, room for ACKs included",
+        _fair_rate,
+        True,
+    ),
     "ideal": FeatureGroup(
         "ideal",
         "host",
@@ -108,8 +122,8 @@ FEATURES: dict[str, FeatureGroup] = {
 DEFAULT_FEATURES = ("queue_delay", "mark_fraction", "utilization", "rate", "goodput", "rtt", "active")
 """Default feature groups: load, queueing and demand, without redundancy."""
 
-PATH_FEATURES = (*DEFAULT_FEATURES, *(f"path_{name}" for name in _PATH_FEATURES), "ideal")
-"""The default feature groups, what the controller sees on the paths of each host, and its fair share."""
+PATH_FEATURES = (*(f"path_{name}" for name in _PATH_FEATURES), "fair_rate")
+"""What the controller sees on the paths of each host, and its fair rate."""
 
 
 def get_feature_group(group: str | FeatureGroup) -> FeatureGroup:

@@ -32,10 +32,10 @@ def largest_on_paths(interval: Interval, values: FloatArray) -> FloatArray:
     """Return each host's largest value of the ports on its paths, shape (n_hosts,); 0 without paths.
 
     Args:
-        interval: The interval, with paths.
+        interval: The interval, with its routing.
         values: Values of ports that are not negative, shape (n_ports,).
     """
-    assert interval.paths is not None
-    on_paths: FloatArray = np.where(interval.paths, values[..., np.newaxis, :], 0.0)
+    assert interval.routing is not None
+    on_paths: FloatArray = np.where(interval.routing.uses, values[..., np.newaxis, :], 0.0)
     largest: FloatArray = on_paths.max(axis=-1, initial=0.0)
     return largest

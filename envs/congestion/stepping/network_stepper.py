@@ -29,7 +29,8 @@ from sysgym.emulator.packets.memory.records import world_at
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.stepping import after_ns, enforce_caps, now_ns, reaches, request_cap
 from sysgym.envs.congestion.datacenter.derived import Derived
-from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
+from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, static_shares
+from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading, Routing
 from sysgym.envs.congestion.datacenter.paths import paths_of_hosts
 from sysgym.envs.congestion.stepping.protocol import ACTS, BEGINS, DONE, PASSES, Rows, simulated
 from sysgym.scenarios import CongestionScenario
@@ -76,16 +77,20 @@ class NetworkStepper:
         n: Number of networks.
         fabric: Fabric of one of the networks; all have the same numbers of hosts and links.
         has_law: Whether the transport of the hosts sets rates too, so that the line rate means no cap.
-        with_paths: Whether intervals have the paths of hosts, n_hosts * n_ports bytes for each network.
+        with_routing: Whether intervals have their routing, n_hosts * n_ports bytes for each network.
     """
 
-    def __init__(self, n: int, fabric: Fabric, *, has_law: bool, with_paths: bool = False) -> None:
+    def __init__(self, n: int, fabric: Fabric, *, has_law: bool, with_routing: bool = False) -> None:
         n_hosts, n_links = fabric.n_hosts, fabric.topology.n_links
         self.rows: Rows = np.zeros(n, CONTROLLED_NETWORK)
         self.rows["has_law"], self.rows["stage"] = has_law, DONE
         self.rates: FloatArray = np.ones((n, n_hosts))
         self.ideal_bytes: FloatArray = np.zeros((n, n_hosts))
-        self._paths = np.zeros((n, n_hosts, fabric.n_ports), np.bool_) if with_paths else None
+        self._routing = (
+            Routing(np.zeros((n, n_hosts, fabric.n_ports), np.bool_), np.zeros((n, n_hosts)))
+            if with_routing
+            else None
+        )
         self._line_rate_bps: FloatArray = np.zeros((n, n_hosts))
         self._link_rate_bps: FloatArray = np.zeros((n, n_links))
         # Counters at the beginning and the end of the newest interval.
@@ -104,8 +109,9 @@ class NetworkStepper:
         rows["episode_seed"][row] = episode_seed
         rows["episode_steps"][row] = scenario.control.episode_steps
         self._line_rate_bps[row] = fabric.line_rate_bps
-        if self._paths is not None:
-            self._paths[row] = paths_of_hosts(network, fabric)
+        if self._routing is not None:
+            self._routing.uses[row] = paths_of_hosts(network, fabric)
+            self._routing.fair_rates[row] = static_shares(LoadedLinks(network, fabric), fabric)
         self.rates[row] = 1.0
         self._warm_up(row, scenario)
         rows["steps"][row] = 0
@@ -155,11 +161,12 @@ class NetworkStepper:
             for place, moment in enumerate(("began_s", "ended_s"))
         )
         rates, ideal_bytes = self.rates[alone].copy(), self.ideal_bytes[alone].copy()
-        paths = None if self._paths is None else self._paths[row].copy()
-        interval = Interval(self.fabrics[row], began, ended, rates[0], ideal_bytes[0], paths)
+        known = self._routing
+        routing = None if known is None else Routing(known.uses[row].copy(), known.fair_rates[row].copy())
+        interval = Interval(self.fabrics[row], began, ended, rates[0], ideal_bytes[0], routing)
         duration_s = interval.duration_s[np.newaxis]
-        known = Derived.of_one(self.fabrics[row].arrays, ports, hosts, duration_s, rates, ideal_bytes)
-        interval.__dict__["derived"] = known  # what the cached property would compute from copies
+        derived = Derived.of_one(self.fabrics[row].arrays, ports, hosts, duration_s, rates, ideal_bytes)
+        interval.__dict__["derived"] = derived  # what the cached property would compute from copies
         return interval
 
     def since(self, began: Reading, row: int) -> Interval:
@@ -179,7 +186,7 @@ class NetworkStepper:
             Reading(self.rows[moment], PortCounters(*self._ports[place]), HostCounters(*self._hosts[place]))
             for place, moment in enumerate(("began_s", "ended_s"))
         )
-        interval = Interval(fabric, began, ended, self.rates, self.ideal_bytes, self._paths)
+        interval = Interval(fabric, began, ended, self.rates, self.ideal_bytes, self._routing)
         interval.__dict__["derived"] = Derived.of(
             fabric.arrays, self._ports, self._hosts, interval.duration_s, self.rates, self.ideal_bytes
         )

@@ -38,7 +38,7 @@ def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str =
     from sysgym.agents.learned.training.algorithms import get_algorithm
 
     learning = learning_of(played.family)
-    over_hosts = not info.trainer and get_algorithm(agent).over_hosts
+    over_hosts = info.over_hosts if info.trainer else get_algorithm(agent).over_hosts
     one, other = (
         learning.signature(
             learning.problem(scenario, {"history": 1}, action_scale).observation_index(),

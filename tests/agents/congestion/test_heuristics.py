@@ -63,6 +63,26 @@ def test_fixed_fair_gives_a_fraction_of_the_share(make_env: MakeEnv) -> None:
             make_agent("fixed_fair", fraction=fraction)
 
 
+def test_fair_feedback_sends_less_where_there_is_a_queue_on_the_way(make_env: MakeEnv) -> None:
+    signals = Signals(make_env("parking-lot-4"))
+    agent = make_agent("fair_feedback", fraction=0.8, gain=0.2)
+    agent.begin(signals.world)
+    without = agent.act(signals.values)
+    fair = make_agent("fixed_fair", fraction=0.8)
+    fair.begin(signals.world)
+    assert without == pytest.approx(fair.act(signals.values))
+    port = len(signals.world.fabric.port_names) // 2
+    signals.part("queue_delay")[port] = 0.5
+    behind = paths_of_hosts(signals.world.network, signals.world.fabric)[:, port]
+    assert behind.any()
+    assert not behind.all()
+    assert agent.act(signals.values) == pytest.approx(without - 0.1 * behind)
+    with pytest.raises(SysgymError, match="fraction: expected above 0"):
+        make_agent("fair_feedback", fraction=0.0)
+    with pytest.raises(SysgymError, match="gain: expected 0 or more"):
+        make_agent("fair_feedback", gain=-0.1)
+
+
 class Signals:
     """Observations of aimd's world, written by hand; all hosts are active and nothing is congested."""
 

@@ -58,7 +58,7 @@ def assert_same(one: Any, other: Any) -> None:
         (ENV_ID, "incast-32", {"transport": "dctcp", "history": 2}),
         (ENV_ID, "parking-lot-4", {"transport": "bbr"}),
         (ENV_ID, "fattree-k4-websearch", {"features": ["queue", "drop_fraction", "active"]}),
-        (ENV_ID, "fattree-k4-websearch", {"features": ["path_queue_delay", "path_utilization", "ideal"]}),
+        (ENV_ID, "fattree-k4-websearch", {"features": ["path_utilization", "fair_rate", "ideal"]}),
         (ENV_ID, "dumbbell-10g", {"reward": "step"}),
         (ENV_ID, "leafspine-link-failure", {}),
         (FLOW_ID, "flow-1g-1ms", {}),

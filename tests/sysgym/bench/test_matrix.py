@@ -108,6 +108,7 @@ def test_laws_of_flows_and_of_hosts_play_every_network() -> None:
     )
     assert fits("neural", incast, tree)
     assert fits("ppo_hosts", incast, tree)
+    assert fits("cma_paths", incast, tree)
     assert not fits("ppo", incast, tree)
     assert not fits("neural", incast, flow), "another environment"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sysgym.agents.learned.training.algorithms import FINAL_LEARNING_RATE, Algorithm
-from sysgym.envs.congestion.datacenter.observation import PATH_FEATURES
+from sysgym.envs.congestion.datacenter.observation import DEFAULT_FEATURES, PATH_FEATURES
 
 # A shared network learns from all hosts at once; the horizon is the drain time of a full buffer.
 PPO_HOSTS = Algorithm(
@@ -29,8 +29,8 @@ PPO_HOSTS = Algorithm(
 
 # What a host does shows on its own paths in the same interval, so the horizon is short. A policy that leaps
 # beyond the fair shares fills the buffers, where no single rate makes a difference: steps are small, and
-# episodes short, as the rest of an episode with full buffers teaches nothing. With less exploration it leaps,
-# or sends a little too much, which short episodes do not show.
+# episodes short, as the rest of an episode with full buffers teaches nothing. The noise of all hosts makes
+# queues, and a policy that expects it leaves room in the links: there is little of it.
 PPO_PATHS = replace(
     PPO_HOSTS,
     name="ppo_paths",
@@ -40,10 +40,10 @@ PPO_PATHS = replace(
         FINAL_LEARNING_RATE: 1e-5,
         "target_kl": 0.03,
         "gamma": 0.5,
-        "log_std_init": -3.0,
+        "log_std_init": -4.0,
     },
     policy="sysgym.agents.learned.congestion.hosts.policy:PathPolicy",
-    features=PATH_FEATURES,
+    features=(*DEFAULT_FEATURES, *PATH_FEATURES),
     episode_steps=60,
     action_scale="linear",
 )

@@ -24,10 +24,11 @@ class HostPolicy(SetActorCritic, ActorCriticPolicy):
 
 
 class PathPolicy(HostPolicy):
-    """Policy over hosts for ``PATH_FEATURES`` and a linear scale of rates, which begins near the fair shares.
+    """Policy over hosts for ``PATH_FEATURES`` and a linear scale of rates, which begins near the fair rates.
 
     From equal rates for all, PPO raises them until the hosts with small shares fill their queues, and seldom
-    finds a way back. So the network is first fitted to a fraction of the feature ``ideal``, on random inputs.
+    finds a way back. So the network is first fitted to a fraction of the feature ``fair_rate``, on random
+    inputs.
 
     Args:
         *args: Arguments from stable-baselines3.
@@ -37,7 +38,7 @@ class PathPolicy(HostPolicy):
 
     first_fit_steps = 1000
     first_fit_batch = 64
-    ideal = -2
+    fair_rate = -2
     """Place of the feature in the row of a host: the last but the logarithm of the rate."""
 
     def __init__(self, *args: Any, first_fraction: float = 0.9, **kwargs: Any) -> None:
@@ -58,7 +59,7 @@ class PathPolicy(HostPolicy):
             seen = torch.rand(self.first_fit_batch, shape.observation_size)
             rows = seen[:, : shape.n_rows * shape.row_size].view(-1, shape.n_rows, shape.row_size)
             rows[:, :, 0] = 1.0  # every host exists
-            wanted = 2.0 * self._first_fraction * rows[:, :, self.ideal] - 1.0
+            wanted = 2.0 * self._first_fraction * rows[:, :, self.fair_rate] - 1.0
             loss = (modules.forward_actor(seen) - wanted).square().mean()
             optimizer.zero_grad()
             loss.backward()

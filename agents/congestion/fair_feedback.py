@@ -1,0 +1,54 @@
+"""Fair share less what queues on the way ask for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, static_shares
+from sysgym.envs.congestion.datacenter.paths import paths_of_hosts
+from sysgym.scenarios.errors import SysgymError
+
+
+class FairFeedbackAgent:
+    """Fraction of the max-min fair share of every host, less in proportion to the longest queue on its paths.
+
+    The rule with feedback that is nearest to ``fixed_fair``: where a link has been filled too far, the hosts
+    behind it send less until its queue is gone.
+
+    Args:
+        fraction: Rate of a host over its fair share, without queues.
+        gain: Decrease of the rate, as a fraction of the line rate, for a value of 1 of the feature
+            ``queue_delay``; at 0.5 queueing doubles the base RTT.
+
+    Raises:
+        SysgymError: If the fraction is not above 0 and at most 1, or the gain is negative.
+    """
+
+    name = "fair_feedback"
+
+    def __init__(self, fraction: float = 1.0, gain: float = 0.1) -> None:
+        """Set the constants."""
+        if not 0.0 < fraction <= 1.0:
+            raise SysgymError(f"fair_feedback: fraction: expected above 0 and at most 1, got {fraction}")
+        if not 0.0 <= gain < math.inf:
+            raise SysgymError(f"fair_feedback: gain: expected 0 or more, got {gain}")
+        self.fraction, self.gain = fraction, gain
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Compute the shares, and look up the ports on each host's paths."""
+        world = congestion_env(env)
+        self._world = world
+        self._delays = world.observation_part("queue_delay")
+        self._uses = paths_of_hosts(world.network, world.fabric)
+        self._shares = self.fraction * static_shares(LoadedLinks(world.network, world.fabric), world.fabric)
+
+    def act(self, observation: Any) -> Action:
+        """Return the shares less what the queues ask for."""
+        delay = np.where(self._uses, observation[self._delays], 0.0).max(axis=1)
+        allowed = self._world.actions.native_space
+        return self._world.action_for(np.clip(self._shares - self.gain * delay, allowed.low, allowed.high))
