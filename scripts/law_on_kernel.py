@@ -12,6 +12,7 @@ halves of four episodes of six seconds; 1 is fair.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -54,6 +55,19 @@ def print_shares(law: Transport, others: Sequence[str]) -> None:
     print(markdown_table(["share beside", *(f">{other}" for other in others)], rows))
 
 
+def with_interval(name: str, interval_s: float | None) -> dict[str, float]:
+    """Return the changes of a scenario that give it another decision interval; none for None.
+
+    The episode stays as long. A law of the senders needs no decisions, and at the end of each the host is
+    busy with reading counters.
+    """
+    if interval_s is None:
+        return {}
+    control = load_scenario(name, expect=CongestionScenario).control
+    steps = max(round(control.decision_interval_s * control.episode_steps / interval_s), 1)
+    return {"control.decision_interval_s": interval_s, "control.episode_steps": steps}
+
+
 def main() -> None:
     """Play and print."""
     parser = argparse.ArgumentParser(
@@ -63,7 +77,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--without", nargs="*", default=[], help="scenarios and variants to leave out")
     parser.add_argument("--beside", nargs="+", default=[], help="laws beside which to measure shares")
+    parser.add_argument(
+        "--interval-s",
+        type=float,
+        help="decision interval of the networks without losses, s; their own if absent",
+    )
     given = parser.parse_args()
+    if given.interval_s is not None and not 0.0 < given.interval_s < math.inf:
+        parser.error(f"--interval-s: expected a positive number, got {given.interval_s}")
     if given.beside:
         print_shares(transport_of(shipped_contender(given.law, BESIDE)), given.beside)
         return
@@ -73,7 +94,11 @@ def main() -> None:
         calm = {}
         for scenario in scenarios:
             print(scenario, file=sys.stderr, flush=True)
-            calm[scenario] = on_both_backends(scenario, shipped_contender(given.law, scenario), kept)
+            contender, changes = (
+                shipped_contender(given.law, scenario),
+                with_interval(scenario, given.interval_s),
+            )
+            calm[scenario] = on_both_backends(scenario, contender, kept, changes)
         rows = [[metric, *(one.cell(metric) for one in calm.values())] for metric in METRICS]
         print(markdown_table(["metric", *(f">{scenario}" for scenario in scenarios)], rows), flush=True)
         lossy = []
