@@ -35,7 +35,7 @@ AGENTS = (
     _heuristic(
         "fair_feedback",
         "fair_feedback:FairFeedbackAgent",
-        "a fraction of every host's fair share, less in proportion to the queues on the way",
+        "a fraction of every host's fair share, less a multiple of the queueing delay on the way",
     ),
     _heuristic(
         "aimd", "aimd:AimdAgent", "additive increase, multiplicative decrease on marks and queues on the way"

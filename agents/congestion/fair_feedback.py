@@ -1,4 +1,4 @@
-"""Fair share less what queues on the way ask for."""
+"""Fair share, less a multiple of the queueing delay on the way."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FairFeedbackAgent:
         self._shares = self.fraction * static_shares(LoadedLinks(world.network, world.fabric), world.fabric)
 
     def act(self, observation: Any) -> Action:
-        """Return the shares less what the queues ask for."""
+        """Return the shares, less the gain times the longest queueing delay."""
         delay = np.where(self._uses, observation[self._delays], 0.0).max(axis=1)
         allowed = self._world.actions.native_space
         return self._world.action_for(np.clip(self._shares - self.gain * delay, allowed.low, allowed.high))

@@ -78,7 +78,8 @@ class HostLoad(NamedTuple):
             capacity_bps: Shape (n_links,).
         """
         rates = progressive_filling(self.data, self.n_flows, capacity_bps)
-        # The iteration converges quickly, because ACKs are a small share of the data.
+        # The iteration converges quickly, because ACKs are a small share of the data. They leave at
+        # least half of a link to data, so that no rate becomes negative.
         for _ in range(ACK_ROUNDS):
             rest_bps = np.maximum(capacity_bps - rates @ self.acks, 0.5 * capacity_bps)
             rates = progressive_filling(self.data, self.n_flows, rest_bps)

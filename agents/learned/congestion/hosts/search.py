@@ -43,7 +43,7 @@ FINAL = "final.zip"
 
 EPISODES_A_GENERATION = 4
 EPISODE_STEPS = 200
-"""Most steps of an episode in a generation. Queues that a policy fills slowly show within as many."""
+"""Most steps of an episode in a generation: enough for queues of switches that a policy fills slowly."""
 EPISODES_A_VALIDATION = 8
 """Of full length."""
 GENERATIONS_A_VALIDATION = 10
@@ -108,7 +108,7 @@ class Search:
 
     Attributes:
         evolution: The distribution of weights.
-        scenarios: The scenario.
+        scenarios: The scenario, as a list of one.
         seed: Seed of the random draws.
         first_fraction: Rate of a host over its fair rate, of the first policy.
         sigma: Width of the first distribution.
@@ -198,8 +198,9 @@ def train_cma_paths(
     """Search for a linear policy on the train split of a scenario.
 
     The rate of a host is a weighted sum of 1, the longest queueing delay, the most marks and the highest
-    utilization on its paths, and its fair rate (``PATH_FEATURES``). The fitness is the scenario's reward. The
-    same arguments on the same machine give the same policy, with or without interruption.
+    utilization of the switch ports on its paths, and its fair rate (``PATH_FEATURES``). The fitness is the
+    scenario's reward. Neither sees packets that wait at the host itself. The same arguments on the same
+    machine give the same policy, with or without interruption.
 
     Args:
         scenario: The scenario.

@@ -77,6 +77,30 @@ def test_acks_have_room(make_env: MakeEnv) -> None:
     assert shares == pytest.approx(np.full(5, 1 / (1 + 60 / 1500)), rel=1e-4)
 
 
+def test_only_links_with_acks_have_room_for_them(make_env: MakeEnv) -> None:
+    """Hosts 2 and 3 send to each other, so their cables carry ACKs; 0 sends to 1, which does not send."""
+    env = make_env(
+        "incast-32",
+        overrides={
+            "topology": {
+                "kind": "single_switch",
+                "hosts": 4,
+                "link_rate_bps": 10e9,
+                "link_delay_s": 1e-6,
+            },
+            "workload": {"kind": "long_lived", "pairs": "all_to_all"},
+        },
+    )
+    env.reset(seed=0)
+    flows = env.network.flows()
+    pairs = list(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
+    active = np.array([pairs.index(pair) for pair in ((0, 1), (2, 3), (3, 2))])
+    load = LoadedLinks(env.network, env.fabric).host_load(active)
+    rates_bps = load.fair_rates_bps(env.fabric.topology.link_rate_bps)
+    both = 10e9 / (1 + 60 / 1500)
+    assert rates_bps == pytest.approx([10e9, 0.0, both, both], rel=1e-4)
+
+
 def test_one_of_the_features_is_the_share_that_fixed_fair_sets(make_env: MakeEnv) -> None:
     env = make_env("iroko-fattree-10m", features=["fair_rate"], split="test")
     agent = make_agent("fixed_fair")

@@ -260,7 +260,9 @@ def test_ctrl_c_leaves_validate_and_report_cleanly(
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=30) == 130
     assert "stopped; rows listed as equal are" in (tmp_path / "stdout").read_text()
-    assert (tmp_path / "stderr").read_text() == ""
+    # On a busy machine it ends late, and a hint says so; there is no traceback.
+    hint = "\nstopping; a second Ctrl-C ends the process at once\n"
+    assert (tmp_path / "stderr").read_text() in ("", hint)
 
     def interrupted(folder: Path, reference: str | None, **_: Any) -> None:
         signal.raise_signal(signal.SIGINT)
