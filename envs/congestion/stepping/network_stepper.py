@@ -48,12 +48,12 @@ class ControlledNetwork:
     flows_end: int
     """1 if the ideal is limited to the data left to send."""
     stage: int
+    """Stage of the current decision, or of the next one."""
     end_ns: int
     interval_s: float
-    """Stage of the current decision, or of the next one."""
+    """Length of the newest interval."""
     payload_fraction: float
     began_s: float
-    """Length of the newest interval."""
     ended_s: float
     episode_seed: int
     steps: int
