@@ -94,10 +94,8 @@ def main() -> None:
         calm = {}
         for scenario in scenarios:
             print(scenario, file=sys.stderr, flush=True)
-            contender, changes = (
-                shipped_contender(given.law, scenario),
-                with_interval(scenario, given.interval_s),
-            )
+            contender = shipped_contender(given.law, scenario)
+            changes = with_interval(scenario, given.interval_s)
             calm[scenario] = on_both_backends(scenario, contender, kept, changes)
         rows = [[metric, *(one.cell(metric) for one in calm.values())] for metric in METRICS]
         print(markdown_table(["metric", *(f">{scenario}" for scenario in scenarios)], rows), flush=True)

@@ -8,13 +8,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.congestion.fixed_fair import FixedFairAgent
 from sysgym.agents.congestion.world import Action, congestion_env
-from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, static_shares
-from sysgym.envs.congestion.datacenter.paths import paths_of_hosts
+from sysgym.envs.congestion.datacenter.paths import largest_on_paths, paths_of_hosts
 from sysgym.scenarios.errors import SysgymError
 
 
-class FairFeedbackAgent:
+class FairFeedbackAgent(FixedFairAgent):
     """Fraction of the max-min fair share of every host, less in proportion to the longest queue on its paths.
 
     The rule with feedback that is nearest to ``fixed_fair``: where a link has been filled too far, the hosts
@@ -33,22 +33,21 @@ class FairFeedbackAgent:
 
     def __init__(self, fraction: float = 1.0, gain: float = 0.1) -> None:
         """Set the constants."""
-        if not 0.0 < fraction <= 1.0:
-            raise SysgymError(f"fair_feedback: fraction: expected above 0 and at most 1, got {fraction}")
+        super().__init__(fraction)
         if not 0.0 <= gain < math.inf:
             raise SysgymError(f"fair_feedback: gain: expected 0 or more, got {gain}")
-        self.fraction, self.gain = fraction, gain
+        self.gain = gain
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Compute the shares, and look up the ports on each host's paths."""
+        super().begin(env)
         world = congestion_env(env)
         self._world = world
         self._delays = world.observation_part("queue_delay")
         self._uses = paths_of_hosts(world.network, world.fabric)
-        self._shares = self.fraction * static_shares(LoadedLinks(world.network, world.fabric), world.fabric)
 
     def act(self, observation: Any) -> Action:
         """Return the shares, less the gain times the longest queueing delay."""
-        delay = np.where(self._uses, observation[self._delays], 0.0).max(axis=1)
+        delay = largest_on_paths(self._uses, observation[self._delays])
         allowed = self._world.actions.native_space
         return self._world.action_for(np.clip(self._shares - self.gain * delay, allowed.low, allowed.high))

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 
 from sysgym.agents.congestion.world import Action, congestion_env
-from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, static_shares
+from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks
 from sysgym.scenarios.errors import SysgymError
 
 
@@ -30,14 +30,14 @@ class FixedFairAgent:
     def __init__(self, fraction: float = 1.0) -> None:
         """Set the fraction."""
         if not 0.0 < fraction <= 1.0:
-            raise SysgymError(f"fixed_fair: fraction: expected above 0 and at most 1, got {fraction}")
+            raise SysgymError(f"{self.name}: fraction: expected above 0 and at most 1, got {fraction}")
         self.fraction = fraction
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Compute the shares."""
         world = congestion_env(env)
-        shares = static_shares(LoadedLinks(world.network, world.fabric), world.fabric)
-        self._action: Action = world.action_for(self.fraction * shares)
+        self._shares = self.fraction * LoadedLinks(world.network, world.fabric).static_shares()
+        self._action: Action = world.action_for(self._shares)
 
     def act(self, observation: Any) -> Action:
         """Return the shares."""

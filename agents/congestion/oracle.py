@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from sysgym.agents.congestion.world import Action, congestion_env
-from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, static_shares
+from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks
 
 LEAST_CAPACITY = 0.1
 """Share of a link that is allocated even while a long queue drains."""
@@ -29,7 +29,7 @@ class OracleAgent:
         """Read the paths of this episode."""
         self._env = congestion_env(env)
         self._links = LoadedLinks(self._env.network, self._env.fabric)
-        self._idle_share = static_shares(self._links, self._env.fabric)
+        self._idle_share = self._links.static_shares()
 
     def act(self, observation: Any) -> Action:
         """Divide the capacity among the flows active now."""

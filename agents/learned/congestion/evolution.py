@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,30 +27,40 @@ LARGEST_STATE_BYTES = 64_000_000
 """Limit of the size of a search state; a typical one has a tenth of a megabyte."""
 
 
-class Search(Protocol):
-    """Search for a law, in a folder of its own.
+class EvolutionSearch:
+    """Search in a folder of its own, whose subclasses are dataclasses with these fields and their own.
 
     Attributes:
+        kept: Names of the fields that a file keeps, besides the distribution.
+        evolution: The distribution.
         scenarios: Given scenarios.
         seed: Seed of the random draws.
         generations: Number of generations so far.
-        steps: Decision intervals simulated, without those of the baseline.
+        steps: Decision intervals simulated, without those of the baseline and of validations.
         wall_s: Time so far, s.
-        best_loss: Loss of the best law on the validation split.
+        best: Mean of the distribution that was best on the validation split.
+        best_loss: Its loss there.
     """
 
+    kept: ClassVar[tuple[str, ...]] = ("generations", "steps", "wall_s", "best", "best_loss")
+
+    evolution: Any
     scenarios: list[CongestionScenario]
     seed: int
     generations: int
     steps: int
     wall_s: float
+    best: NDArray[np.float64]
     best_loss: float
 
     def asked(self) -> dict[str, Any]:
         """Return, in words, what a search that is resumed must have in common with this one."""
+        raise NotImplementedError
 
     def progress(self) -> dict[str, Any]:
         """Return the rest of the state as numbers and arrays, for a file."""
+        progress = {name: getattr(self, name) for name in self.kept}
+        return {"evolution": distribution_state(self.evolution), **progress}
 
     def set_progress(self, progress: Mapping[str, Any]) -> None:
         """Restore the progress of another search.
@@ -56,6 +68,21 @@ class Search(Protocol):
         Raises:
             Exception: Any exception, if it does not belong to such a search.
         """
+        restore_distribution(self.evolution, progress["evolution"])
+        for name in self.kept:
+            setattr(self, name, like(getattr(self, name), progress[name]))
+
+    def keep_if_best(self, loss: float) -> float:
+        """Keep the mean of the distribution if its loss on the validation split is the least; return it."""
+        if loss < self.best_loss:
+            self.best, self.best_loss = self.evolution.mean.copy(), loss
+        return loss
+
+
+def check_positive(name: str, value: Any, example: float) -> None:
+    """Check a number from a command line or a suite; raises SysgymError."""
+    if not isinstance(value, int | float) or not 0.0 < value < math.inf:
+        raise SysgymError(f"{name} is {value!r}; expected a positive number, as {example:g}")
 
 
 def checked_scenario(scenario: Any, agent: str) -> CongestionScenario:
@@ -69,7 +96,7 @@ def checked_scenario(scenario: Any, agent: str) -> CongestionScenario:
     return scenario
 
 
-def begin_or_resume(search: Search, folder: Path, resume: bool) -> None:
+def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None:
     """Make the folder of a search, or continue the search in it.
 
     Raises:
@@ -95,7 +122,9 @@ def begin_or_resume(search: Search, folder: Path, resume: bool) -> None:
         )
 
 
-def keep_generation(search: Search, folder: Path, mean_loss: float, validation: float | None) -> None:
+def keep_generation(
+    search: EvolutionSearch, folder: Path, mean_loss: float, validation: float | None
+) -> None:
     """Append a line to the curve of a search, and store its state."""
     path = folder / CURVE
     shown = "" if validation is None else f"{validation:.4f}"
@@ -109,8 +138,40 @@ def keep_generation(search: Search, folder: Path, mean_loss: float, validation: 
     write_atomically(folder / STATE, write_tree(state))
 
 
+def run_generations(
+    search: EvolutionSearch,
+    folder: Path,
+    total_steps: int,
+    generations_a_validation: int,
+    play: Callable[[], float],
+    validate: Callable[[], float],
+    progress: Callable[[int], None] | None,
+) -> None:
+    """Play generations until a number of steps, and keep each; the last one is validated, too.
+
+    Args:
+        search: The search.
+        folder: Its folder.
+        total_steps: Decision intervals to simulate.
+        generations_a_validation: Generations from one validation to the next.
+        play: Plays a generation and returns the mean loss of its candidates.
+        validate: Returns the loss on the validation split.
+        progress: Callback with the number of intervals so far.
+    """
+    while search.steps < total_steps:
+        began_s = time.perf_counter()
+        mean_loss = play()
+        validation = None
+        if search.generations % generations_a_validation == 0 or search.steps >= total_steps:
+            validation = validate()
+        search.wall_s += time.perf_counter() - began_s
+        keep_generation(search, folder, mean_loss, validation)
+        if progress is not None:
+            progress(search.steps)
+
+
 def write_law(
-    search: Search,
+    search: EvolutionSearch,
     folder: Path,
     form: LawForm,
     parameters: NDArray[np.float64],

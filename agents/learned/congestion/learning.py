@@ -21,7 +21,7 @@ from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner, graph_
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.sets.network import SetNet
-from sysgym.agents.learned.training.algorithms import get_algorithm
+from sysgym.agents.learned.training.algorithms import is_over_hosts
 from sysgym.agents.learned.trust.bound import Bound
 from sysgym.envs.action_scale import SCALES, ActionScale
 from sysgym.scenarios import Scenario, scenario_from_resolved
@@ -60,9 +60,8 @@ class RateLearning(Learning):
 
     def agent(self, checkpoint: Checkpoint, *, trust: bool = False) -> PolicyAgent:
         """Return the agent that plays a checkpoint."""
-        policy = checkpoint.policy
-        is_other = policy is None or isinstance(policy, Mlp)
-        if isinstance(policy, SetNet) or (is_other and get_algorithm(checkpoint.meta.agent).over_hosts):
+        is_network = checkpoint.policy is None or isinstance(checkpoint.policy, Mlp | SetNet)
+        if is_network and is_over_hosts(checkpoint.meta.agent, checkpoint.meta.family):
             return HostsAgent(checkpoint)
         return LearnedAgent(checkpoint, trust=trust)
 

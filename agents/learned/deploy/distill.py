@@ -25,10 +25,15 @@ from sysgym.agents.learned.learning import learning_of, network_on_observations,
 from sysgym.agents.learned.policy import Mlp, actor_modules, mlp_of
 from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.sets.network import Network
-from sysgym.agents.learned.training.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
+from sysgym.agents.learned.training.algorithms import (
+    ALGORITHMS,
+    EXTRA,
+    Algorithm,
+    get_algorithm,
+    is_over_hosts,
+)
 from sysgym.agents.learned.training.run import trained_with
 from sysgym.agents.learned.training.train import FINAL
-from sysgym.agents.registry import agent_info
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 
@@ -97,13 +102,12 @@ def student_algorithm(meta: CheckpointMeta) -> Algorithm:
     """Return the algorithm of a student: the teacher's, with a plain network, or PPO.
 
     Raises:
-        UnknownName: If there is no such teacher.
+        UnknownName: If the teacher was not trained by one of the learning algorithms, nor applies one
+            function to every host.
     """
-    if agent_info(meta.agent, meta.family).trainer:
+    if is_over_hosts(meta.agent, meta.family):
         return ALGORITHMS["ppo"]
     algorithm = get_algorithm(meta.agent)
-    if algorithm.over_hosts:
-        return ALGORITHMS["ppo"]
     return ALGORITHMS["maskable_ppo"] if algorithm.over_sets else algorithm
 
 

@@ -190,6 +190,16 @@ def declared_algorithms() -> dict[str, str]:
     return {info.name: info.algorithm for info in infos if info.algorithm}
 
 
+def is_over_hosts(agent: str, family: str) -> bool:
+    """Return whether the policies of a learning agent apply one function to every host.
+
+    Raises:
+        UnknownName: If there is no such agent.
+    """
+    info = agent_info(agent, family)
+    return info.over_hosts if info.trainer else get_algorithm(agent).over_hosts
+
+
 def get_algorithm(name: str) -> Algorithm:
     """Return an algorithm, a general one or one declared by a family.
 

@@ -29,6 +29,7 @@ class LoadedLinks:
     """
 
     def __init__(self, network: Network, fabric: Fabric) -> None:
+        self._fabric = fabric
         self._n_hosts, self._n_links = fabric.n_hosts, fabric.topology.n_links
         ends = network.scenario.transport
         self._ack_bytes_per_byte = ends.ack_bytes / ends.mtu_bytes
@@ -53,6 +54,15 @@ class LoadedLinks:
         np.add.at(data, (src[:, None], self.data_links[flows]), turn[:, None])
         np.add.at(acks, (src[:, None], self.ack_links[flows]), self._ack_bytes_per_byte * turn[:, None])
         return HostLoad(data[:, :-1], acks[:, :-1], n_flows)
+
+    def static_shares(self) -> FloatArray:
+        """Return the fair rate of every host with all paths in use, as a fraction of its line rate.
+
+        A host that never sends data gets its line rate, because it sends only ACKs.
+        """
+        load = self.host_load(self.distinct)
+        rates_bps = load.fair_rates_bps(self._fabric.topology.link_rate_bps)
+        return np.where(load.n_flows > 0, rates_bps / self._fabric.line_rate_bps, 1.0)
 
 
 class HostLoad(NamedTuple):
@@ -109,13 +119,3 @@ def progressive_filling(load: FloatArray, weight: NDArray[Any], capacity_bps: Fl
         full = used & (spare <= _FULL * capacity_bps)
         growing &= ~(load[:, full] > 0.0).any(axis=1)
     return rates
-
-
-def static_shares(links: LoadedLinks, fabric: Fabric) -> FloatArray:
-    """Return the fair rate of every host with all paths in use, as a fraction of its line rate.
-
-    A host that never sends data gets its line rate, because it sends only ACKs.
-    """
-    load = links.host_load(links.distinct)
-    rates_bps = load.fair_rates_bps(fabric.topology.link_rate_bps)
-    return np.where(load.n_flows > 0, rates_bps / fabric.line_rate_bps, 1.0)

@@ -51,7 +51,12 @@ def _of_hosts(name: str) -> Callable[[Interval], FloatArray]:
 
 def _on_paths(name: str) -> Callable[[Interval], FloatArray]:
     """Return the function that returns the largest value of a feature of ports on the paths of hosts."""
-    return lambda interval: largest_on_paths(interval, getattr(interval.derived.ports, name))
+
+    def measure(interval: Interval) -> FloatArray:
+        assert interval.routing is not None
+        return largest_on_paths(interval.routing.uses, getattr(interval.derived.ports, name))
+
+    return measure
 
 
 def _fair_rate(interval: Interval) -> FloatArray:

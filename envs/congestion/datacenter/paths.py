@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Network
-from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval
+from sysgym.envs.congestion.datacenter.measurement import Fabric
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -28,14 +28,13 @@ def paths_of_hosts(network: Network, fabric: Fabric) -> BoolArray:
     return uses[:, fabric.port_links]
 
 
-def largest_on_paths(interval: Interval, values: FloatArray) -> FloatArray:
+def largest_on_paths(uses: BoolArray, values: FloatArray) -> FloatArray:
     """Return each host's largest value of the ports on its paths, shape (n_hosts,); 0 without paths.
 
     Args:
-        interval: The interval, with its routing.
+        uses: Whether each port is on a path of each host, shape (n_hosts, n_ports).
         values: Values of ports that are not negative, shape (n_ports,).
     """
-    assert interval.routing is not None
-    on_paths: FloatArray = np.where(interval.routing.uses, values[..., np.newaxis, :], 0.0)
+    on_paths: FloatArray = np.where(uses, values[..., np.newaxis, :], 0.0)
     largest: FloatArray = on_paths.max(axis=-1, initial=0.0)
     return largest

@@ -29,7 +29,7 @@ from sysgym.emulator.packets.memory.records import world_at
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.stepping import after_ns, enforce_caps, now_ns, reaches, request_cap
 from sysgym.envs.congestion.datacenter.derived import Derived
-from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, static_shares
+from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks
 from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading, Routing
 from sysgym.envs.congestion.datacenter.paths import paths_of_hosts
 from sysgym.envs.congestion.stepping.protocol import ACTS, BEGINS, DONE, PASSES, Rows, simulated
@@ -111,7 +111,7 @@ class NetworkStepper:
         self._line_rate_bps[row] = fabric.line_rate_bps
         if self._routing is not None:
             self._routing.uses[row] = paths_of_hosts(network, fabric)
-            self._routing.fair_rates[row] = static_shares(LoadedLinks(network, fabric), fabric)
+            self._routing.fair_rates[row] = LoadedLinks(network, fabric).static_shares()
         self.rates[row] = 1.0
         self._warm_up(row, scenario)
         rows["steps"][row] = 0

@@ -35,10 +35,10 @@ def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str =
     if trained_on.sha256() == played.sha256() or info.transport:
         return True
     from sysgym.agents.learned.learning import learning_of
-    from sysgym.agents.learned.training.algorithms import get_algorithm
+    from sysgym.agents.learned.training.algorithms import is_over_hosts
 
     learning = learning_of(played.family)
-    over_hosts = info.over_hosts if info.trainer else get_algorithm(agent).over_hosts
+    over_hosts = is_over_hosts(agent, played.family)
     one, other = (
         learning.signature(
             learning.problem(scenario, {"history": 1}, action_scale).observation_index(),

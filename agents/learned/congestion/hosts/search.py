@@ -9,8 +9,7 @@ learns with it leaves room in the links that it does not need afterwards.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -22,24 +21,22 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import CheckpointMeta, installed_versions, write_checkpoint
 from sysgym.agents.learned.congestion.evolution import (
+    EvolutionSearch,
     ask,
     begin_or_resume,
+    check_positive,
     checked_scenario,
-    distribution_state,
-    keep_generation,
-    like,
     new_distribution,
-    restore_distribution,
+    run_generations,
 )
 from sysgym.agents.learned.congestion.hosts.linear import linear_net, linear_rates
 from sysgym.agents.learned.congestion.hosts.rows import HostRows
+from sysgym.agents.learned.training.train import FINAL
 from sysgym.envs.action_scale import ActionScale
 from sysgym.envs.congestion.datacenter.observation import PATH_FEATURES
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import SysgymError
 
 AGENT = "cma_paths"
-FINAL = "final.zip"
 
 EPISODES_A_GENERATION = 4
 EPISODE_STEPS = 200
@@ -50,7 +47,6 @@ GENERATIONS_A_VALIDATION = 10
 
 _FAIR_RATE = 1 + PATH_FEATURES.index("fair_rate")
 """Place of the fair rate in the row of a host, which begins with a 1."""
-_PROGRESS = ("generations", "steps", "wall_s", "best", "best_loss")
 
 Array = NDArray[np.float64]
 
@@ -62,10 +58,16 @@ class Worlds:
         scenario: The scenario.
         split: Split of the episodes.
         n: Number of environments.
+
+    Attributes:
+        episode_steps: Decisions of an episode.
+        index: Name of every value of an observation.
+        scale: Linear scale of the rates.
+        rows: Rearrangement of observations by hosts.
     """
 
     def __init__(self, scenario: CongestionScenario, split: str, n: int) -> None:
-        self._steps = scenario.control.episode_steps
+        self.episode_steps = scenario.control.episode_steps
         made: Any = gym.make_vec(
             scenario.env_id,
             num_envs=n,
@@ -91,11 +93,11 @@ class Worlds:
         worlds, shape = self._worlds, self.rows.shape
         worlds.reset(seed=seeds)
         rewards, everyone = np.zeros(len(seeds)), np.ones(len(seeds), np.bool_)
-        for _ in range(self._steps):
+        for _ in range(self.episode_steps):
             rows = self.rows(worlds.observations()).reshape(len(seeds), shape.n_rows, shape.row_size)
             rates = np.clip(linear_rates(weights, rows), self.scale.low, self.scale.high)
             rewards += worlds.advance(rates.astype(np.float32), everyone)[0]
-        return rewards / self._steps
+        return rewards / self.episode_steps
 
     def close(self) -> None:
         """Close the environments."""
@@ -103,7 +105,7 @@ class Worlds:
 
 
 @dataclass
-class Search:
+class Search(EvolutionSearch):
     """State of a search.
 
     Attributes:
@@ -145,22 +147,7 @@ class Search:
         """Return the hyper-parameters."""
         return {"first_fraction": self.first_fraction, "sigma": self.sigma}
 
-    def progress(self) -> dict[str, Any]:
-        """Return the rest of the state as numbers and arrays, for a file."""
-        progress = {name: getattr(self, name) for name in _PROGRESS}
-        return {"evolution": distribution_state(self.evolution), **progress}
-
-    def set_progress(self, progress: Mapping[str, Any]) -> None:
-        """Restore the progress of another search.
-
-        Raises:
-            Exception: Any exception, if it does not belong to such a search.
-        """
-        restore_distribution(self.evolution, progress["evolution"])
-        for name in _PROGRESS:
-            setattr(self, name, like(getattr(self, name), progress[name]))
-
-    def generation(self, worlds: Worlds, episode_steps: int) -> float:
+    def generation(self, worlds: Worlds) -> float:
         """Play one generation and update the distribution; return the mean loss of the candidates.
 
         All candidates play the same episodes.
@@ -172,16 +159,13 @@ class Search:
         losses = -worlds.returns(weights, drawn.tolist() * n).reshape(n, EPISODES_A_GENERATION).mean(axis=1)
         self.evolution.tell(list(zip(candidates, losses.tolist(), strict=True)))
         self.generations += 1
-        self.steps += n * EPISODES_A_GENERATION * episode_steps
+        self.steps += n * EPISODES_A_GENERATION * worlds.episode_steps
         return float(losses.mean())
 
     def validate(self, worlds: Worlds) -> float:
         """Evaluate the mean of the distribution on the validation split; keep it if it is the best so far."""
         weights = np.repeat(self.evolution.mean[None], EPISODES_A_VALIDATION, axis=0)
-        found = -float(worlds.returns(weights, list(range(EPISODES_A_VALIDATION))).mean())
-        if found < self.best_loss:
-            self.best, self.best_loss = self.evolution.mean.copy(), found
-        return found
+        return self.keep_if_best(-float(worlds.returns(weights, list(range(EPISODES_A_VALIDATION))).mean()))
 
 
 def train_cma_paths(
@@ -221,10 +205,8 @@ def train_cma_paths(
             the folder holds another search.
     """
     folder, checked = Path(out), checked_scenario(scenario, AGENT)
-    for name, given in (("first_fraction", first_fraction), ("sigma", sigma)):
-        value: Any = given  # from a command line or a suite
-        if not isinstance(value, int | float) or not 0.0 < value < math.inf:
-            raise SysgymError(f"{name} is {given!r}; expected a positive number")
+    check_positive("first_fraction", first_fraction, 0.9)
+    check_positive("sigma", sigma, 0.03)
     search = Search.new(checked, seed, float(first_fraction), float(sigma))
     begin_or_resume(search, folder, resume)
     short = min(EPISODE_STEPS, checked.control.episode_steps)
@@ -236,16 +218,15 @@ def train_cma_paths(
     )
     exams = Worlds(checked, "validation", EPISODES_A_VALIDATION)
     try:
-        while search.steps < total_steps:
-            began_s = time.perf_counter()
-            mean_loss = search.generation(lessons, short)
-            validation = None
-            if search.generations % GENERATIONS_A_VALIDATION == 0 or search.steps >= total_steps:
-                validation = search.validate(exams)
-            search.wall_s += time.perf_counter() - began_s
-            keep_generation(search, folder, mean_loss, validation)
-            if progress is not None:
-                progress(search.steps)
+        run_generations(
+            search,
+            folder,
+            total_steps,
+            GENERATIONS_A_VALIDATION,
+            lambda: search.generation(lessons),
+            lambda: search.validate(exams),
+            progress,
+        )
     finally:
         lessons.close()
         exams.close()

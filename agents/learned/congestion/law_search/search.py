@@ -8,8 +8,7 @@ the same lessons of the validation split; the first mean, the law before the sea
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -19,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.evolution import (
+    EvolutionSearch,
     ask,
     begin_or_resume,
+    check_positive,
     checked_scenario,
-    distribution_state,
-    keep_generation,
-    like,
     new_distribution,
-    restore_distribution,
+    run_generations,
     write_law,
 )
 from sysgym.agents.learned.congestion.law import LawForm
@@ -44,8 +42,6 @@ VALIDATIONS = 4
 VALIDATION_SEED = 12_345
 
 NEIGHBOURS = ("dctcp", "cubic", "bbr", "swift")
-
-_PROGRESS = ("generations", "steps", "wall_s", "best", "best_loss")
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class SearchedLaw:
 
 
 @dataclass
-class Search:
+class Search(EvolutionSearch):
     """State of a search.
 
     Attributes:
@@ -137,21 +133,6 @@ class Search:
             "sigma": self.sigma,
         }
 
-    def progress(self) -> dict[str, Any]:
-        """Return the rest of the state as numbers and arrays, for a file."""
-        progress = {name: getattr(self, name) for name in _PROGRESS}
-        return {"evolution": distribution_state(self.evolution), **progress}
-
-    def set_progress(self, progress: Mapping[str, Any]) -> None:
-        """Restore the progress of another search.
-
-        Raises:
-            Exception: Any exception, if it does not belong to such a search.
-        """
-        restore_distribution(self.evolution, progress["evolution"])
-        for name in _PROGRESS:
-            setattr(self, name, like(getattr(self, name), progress[name]))
-
     def generation(self, judge: Judge) -> float:
         """Play one generation and update the distribution; return the mean loss of the candidates."""
         points = ask(self.evolution, self.seed, self.generations)
@@ -169,10 +150,8 @@ class Search:
             for number in range(VALIDATIONS)
             for lesson in self._lessons("validation", VALIDATION_SEED, number)
         ]
-        found = float(judge.losses([self.law.transport_at(self.evolution.mean)], lessons)[0])
-        if found < self.best_loss:
-            self.best, self.best_loss = self.evolution.mean.copy(), found
-        return found
+        losses = judge.losses([self.law.transport_at(self.evolution.mean)], lessons)
+        return self.keep_if_best(float(losses[0]))
 
     def _lessons(self, split: str, seed: int, number: int) -> list[Lesson]:
         return draw_lessons(self.scenarios, self.neighbours, split, np.random.default_rng([seed, number]))
@@ -218,9 +197,7 @@ def search_law(
     """
     folder = Path(out)
     chosen = [checked_scenario(one, law.form.agent) for one in (scenario, *map(load_scenario, also_on))]
-    given: Any = sigma  # from a command line or a suite
-    if not isinstance(given, int | float) or not 0.0 < given < math.inf:
-        raise SysgymError(f"sigma is {sigma!r}; expected a positive number, as 0.2")
+    check_positive("sigma", sigma, 0.2)
     if isinstance(neighbours, str):
         raise SysgymError(f'neighbours is {neighbours!r}; expected a list of laws, as ["{neighbours}"]')
     for name in neighbours:
@@ -230,15 +207,14 @@ def search_law(
     judge = Judge()
     if search.generations == 0:
         search.validate(judge)  # nothing is found that is worse than what was there before
-    while search.steps < total_steps:
-        began_s = time.perf_counter()
-        mean_loss = search.generation(judge)
-        validation = None
-        if search.generations % GENERATIONS_A_VALIDATION == 0 or search.steps >= total_steps:
-            validation = search.validate(judge)
-        search.wall_s += time.perf_counter() - began_s
-        keep_generation(search, folder, mean_loss, validation)
-        if progress is not None:
-            progress(search.steps)
+    run_generations(
+        search,
+        folder,
+        total_steps,
+        GENERATIONS_A_VALIDATION,
+        lambda: search.generation(judge),
+        lambda: search.validate(judge),
+        progress,
+    )
     asked = {"also_on": list(also_on), "neighbours": search.neighbours, "sigma": search.sigma}
     return write_law(search, folder, law.form, law.constants_at(search.best), asked)

@@ -24,14 +24,13 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.agents.learned.congestion.evolution import (
+    EvolutionSearch,
     ask,
     begin_or_resume,
+    check_positive,
     checked_scenario,
-    distribution_state,
     keep_generation,
-    like,
     new_distribution,
-    restore_distribution,
     write_law,
 )
 from sysgym.agents.learned.congestion.neural.agent import FORM
@@ -46,8 +45,6 @@ EPISODES_A_VALIDATION = 4
 GENERATIONS_A_VALIDATION = 10
 MEMORY = 0.8
 """Share of the past in the moving average of a scenario's loss."""
-
-_PROGRESS = ("standing", "joined", "generations", "steps", "wall_s", "best", "best_loss")
 
 Progress = Callable[[int], None]
 
@@ -69,9 +66,7 @@ class Schedule:
     def check(self, total_steps: int) -> None:
         """Raise SysgymError for invalid values, which may come from a command line or a suite."""
         for name in ("sigma", "joint_sigma"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0.0 < value < math.inf:
-                raise SysgymError(f"{name} is {value!r}; expected a positive number, as 0.2")
+            check_positive(name, getattr(self, name), 0.2)
         if not isinstance(self.alone_steps, int):
             raise SysgymError(f"alone_steps is {self.alone_steps!r}; expected a whole number of steps")
         if not 0 <= self.alone_steps < total_steps:
@@ -82,7 +77,7 @@ class Schedule:
 
 
 @dataclass
-class Search:
+class Search(EvolutionSearch):
     """State of a search.
 
     Attributes:
@@ -99,6 +94,8 @@ class Search:
         best: Mean of the distribution that was best on the validation split, in this stage.
         best_loss: Loss of ``best`` on the validation split.
     """
+
+    kept = ("standing", "joined", *EvolutionSearch.kept)
 
     evolution: Any
     seed: int
@@ -124,23 +121,13 @@ class Search:
         return {"list of scenarios": scenarios, "seed": self.seed, **asdict(self.schedule)}
 
     def progress(self) -> dict[str, Any]:
-        """Return the rest of the state as numbers and arrays, for a file."""
-        return {
-            "evolution": distribution_state(self.evolution),
-            "rng": self.rng.bit_generator.state,
-            **{name: getattr(self, name) for name in _PROGRESS},
-        }
+        """Return the rest of the state, the generator of scenarios included."""
+        return {**super().progress(), "rng": self.rng.bit_generator.state}
 
     def set_progress(self, progress: Mapping[str, Any]) -> None:
-        """Restore the progress of another search.
-
-        Raises:
-            Exception: Any exception, if it does not belong to such a search.
-        """
-        restore_distribution(self.evolution, progress["evolution"])
+        """Restore the progress of another search, and the generator of scenarios."""
+        super().set_progress(progress)
         self.rng.bit_generator.state = progress["rng"]
-        for name in _PROGRESS:
-            setattr(self, name, like(getattr(self, name), progress[name]))
 
     def stage_is_over(self, total_steps: int) -> bool:
         """Return whether this stage is complete, for a total number of steps."""
@@ -186,10 +173,8 @@ class Search:
             for scenario in self.scenarios[: self.n_played]
             for number in range(EPISODES_A_VALIDATION)
         ]
-        found = float(judge.losses([neural_transport(self.evolution.mean)], episodes).mean())
-        if found < self.best_loss:
-            self.best, self.best_loss = self.evolution.mean.copy(), found
-        return found
+        losses = judge.losses([neural_transport(self.evolution.mean)], episodes)
+        return self.keep_if_best(float(losses.mean()))
 
 
 def train_neural(

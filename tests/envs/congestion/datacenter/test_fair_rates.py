@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from sysgym.agents import make_agent
-from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, progressive_filling, static_shares
+from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks, progressive_filling
 
 MakeEnv = Callable[..., Any]
 
@@ -58,40 +58,25 @@ def test_two_links_by_hand() -> None:
     assert rates == pytest.approx([0.75, 0.25, 1.25])
 
 
+def all_to_all(make_env: MakeEnv, hosts: int) -> Any:
+    """Return an environment at the start of an episode in which all hosts of a switch send to each other."""
+    switch = {"kind": "single_switch", "hosts": hosts, "link_rate_bps": 10e9, "link_delay_s": 1e-6}
+    workload = {"kind": "long_lived", "pairs": "all_to_all"}
+    env = make_env("incast-32", overrides={"topology": switch, "workload": workload})
+    env.reset(seed=0)
+    return env
+
+
 def test_acks_have_room(make_env: MakeEnv) -> None:
     """Everybody sends to everybody: on every cable data r and the ACKs of as much data, r * 60 / 1500."""
-    env = make_env(
-        "incast-32",
-        overrides={
-            "topology": {
-                "kind": "single_switch",
-                "hosts": 5,
-                "link_rate_bps": 10e9,
-                "link_delay_s": 1e-6,
-            },
-            "workload": {"kind": "long_lived", "pairs": "all_to_all"},
-        },
-    )
-    env.reset(seed=0)
-    shares = static_shares(LoadedLinks(env.network, env.fabric), env.fabric)
+    env = all_to_all(make_env, 5)
+    shares = LoadedLinks(env.network, env.fabric).static_shares()
     assert shares == pytest.approx(np.full(5, 1 / (1 + 60 / 1500)), rel=1e-4)
 
 
 def test_only_links_with_acks_have_room_for_them(make_env: MakeEnv) -> None:
     """Hosts 2 and 3 send to each other, so their cables carry ACKs; 0 sends to 1, which does not send."""
-    env = make_env(
-        "incast-32",
-        overrides={
-            "topology": {
-                "kind": "single_switch",
-                "hosts": 4,
-                "link_rate_bps": 10e9,
-                "link_delay_s": 1e-6,
-            },
-            "workload": {"kind": "long_lived", "pairs": "all_to_all"},
-        },
-    )
-    env.reset(seed=0)
+    env = all_to_all(make_env, 4)
     flows = env.network.flows()
     pairs = list(zip(flows.src.tolist(), flows.dst.tolist(), strict=True))
     active = np.array([pairs.index(pair) for pair in ((0, 1), (2, 3), (3, 2))])
@@ -107,7 +92,7 @@ def test_one_of_the_features_is_the_share_that_fixed_fair_sets(make_env: MakeEnv
     for seed in (1, 2):
         observation, _ = env.reset(seed=seed)
         agent.begin(env)
-        expected = static_shares(LoadedLinks(env.network, env.fabric), env.fabric)
+        expected = LoadedLinks(env.network, env.fabric).static_shares()
         assert len(set(expected.round(3).tolist())) > 2  # not the same for all
         assert observation == pytest.approx(expected, rel=1e-6)
         assert env.actions.rates(agent.act(observation)) == pytest.approx(expected, rel=1e-5)

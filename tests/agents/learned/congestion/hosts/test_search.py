@@ -91,10 +91,10 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     assert whole.meta.total_steps == 2 * STEPS_A_GENERATION
     generation = Search.generation
 
-    def stops(self: Search, worlds: Worlds, episode_steps: int) -> float:
+    def stops(self: Search, worlds: Worlds) -> float:
         if self.steps > 0:
             raise KeyboardInterrupt
-        return generation(self, worlds, episode_steps)
+        return generation(self, worlds)
 
     arguments["out"] = tmp_path / "parts"
     with monkeypatch.context() as patched:
