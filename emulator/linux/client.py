@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.linux.processors import ThreadKeptOff
 from sysgym.emulator.linux.service import messages as m
 from sysgym.emulator.linux.service.connection import START_ONE, Connection, Disconnected
 from sysgym.emulator.linux.service.discovery import (
@@ -50,6 +51,9 @@ class LinuxNetwork:
     Time is real and passes between calls, too. Counters are those read at the end of the last
     :meth:`advance`, :meth:`step`, :meth:`reset` or :meth:`refresh`, so that they describe exactly that
     interval.
+
+    Where links are fast (500 Mb/s), packets have a processor of their own, and the thread that makes the
+    network stays off it until :meth:`close`, with the threads that it starts.
 
     Args:
         scenario: Scenario to build.
@@ -89,6 +93,7 @@ class LinuxNetwork:
         self._service: Connection | None = None
         self._world: Connection | None = None
         self._opened: m.Opened | None = None
+        self._kept_off: ThreadKeptOff | None = None
         self._readings: Readings
         self._schedule: FlowSchedule
         try:
@@ -121,6 +126,8 @@ class LinuxNetwork:
             client=me if endpoint.startswith("ipc:") else None,
         )
         self._opened = self._service.ask(request, m.Opened, OPEN_WITHIN_S)
+        if self._opened.packet_processor is not None and request.client is not None:
+            self._kept_off = ThreadKeptOff(self._opened.packet_processor)
         self._world = Connection(_reachable(self._opened.endpoint, endpoint), keys)
         world = self._ask(m.Attach(token=self._opened.token), m.World)
         if (world.n_links, world.n_hosts) != (self.n_links, self.n_hosts):
@@ -310,6 +317,9 @@ class LinuxNetwork:
         """
         world, service, private = self._world, self._service, self._private
         self._world = self._service = self._private = None
+        if self._kept_off is not None:
+            self._kept_off.release()
+            self._kept_off = None
         if world is not None:
             with contextlib.suppress(SysgymError):
                 world.ask(m.Bye(), m.Ok, timeout_s=5.0)

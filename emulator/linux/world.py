@@ -21,6 +21,7 @@ from sysgym.emulator.linux.kernel.early_detection import EarlyDetection
 from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.linux.kernel.queues import PortSettings, Queues
 from sysgym.emulator.linux.kernel.saturation import SaturationWatch
+from sysgym.emulator.linux.processors import STEERING_SETTING, keep_process_off, processor_for_packets
 from sysgym.emulator.linux.traffic.bundles import packets_a_bundle
 from sysgym.emulator.linux.traffic.clock import now_ns, sharpen_timers
 from sysgym.emulator.linux.traffic.congestion_controls import Laws
@@ -69,6 +70,7 @@ class World:
         topology: The network.
         warnings: Warnings for the user, a sentence each; the list grows.
         bundle_packets: Most packets that travel as one; 1 means that each travels by itself.
+        packet_processor: Processor that moves the packets and nothing else of this world; None for none.
         overruns: Intervals of this episode that had already ended when they were requested.
 
     Raises:
@@ -118,14 +120,20 @@ class World:
             self.warnings.append(
                 f"packets travel in bundles of up to {self.bundle_packets} (TSO) to spare the processor"
             )
+        self.packet_processor = processor_for_packets(self.topology, session)
         self._fabric = Fabric(
             self.topology,
             scenario.transport,
             first_port=first_port,
             bundle_packets=self.bundle_packets,
             programs=programs,
+            packet_processor=self.packet_processor,
         )
         try:
+            if STEERING_SETTING in self._fabric.absent:
+                self.packet_processor = None
+            if self.packet_processor is not None:
+                keep_process_off(self.packet_processor)
             self._queues = Queues(programs)
             self._set_ports()
             self._maker = ConnectionMaker(
@@ -342,7 +350,7 @@ class World:
         self._way_of_flow: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
         self._ideal_s: FloatArray | None = None
         self._end_ns = None
-        self._watch = SaturationWatch(self.topology, ends.mtu_bytes)
+        self._watch = SaturationWatch(self.topology, ends.mtu_bytes, self.packet_processor)
         self._caps = HostCaps(self._fabric, self._queues, self._watch, ends.mtu_bytes * self.bundle_packets)
         self.overruns = 0
         self._n_failures = 0

@@ -23,6 +23,7 @@ from sysgym.emulator.linux.kernel.delay_lines import DelayLines, Pair, is_delaye
 from sysgym.emulator.linux.kernel.links_and_routes import Interface
 from sysgym.emulator.linux.kernel.netlink import Netlink
 from sysgym.emulator.linux.kernel.nodes import Namespace, VethLink, WaitingNode, make_links
+from sysgym.emulator.linux.processors import STEERING_SETTING, steering_mask
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import BackendError
 from sysgym.scenarios.schema.transport import Transport
@@ -58,6 +59,7 @@ class Fabric:
         first_port: Number of link 0's port; link ``i`` has ``first_port + i``.
         bundle_packets: Most packets that travel as one; 1 means that each travels by itself.
         programs: The loaded eBPF programs, which long cables need; without them all cables are short.
+        packet_processor: Processor that moves the packets; None leaves it to the kernel.
 
     Attributes:
         nodes: Mininet's nodes, by node id.
@@ -78,6 +80,7 @@ class Fabric:
         first_port: int = 1,
         bundle_packets: int = 1,
         programs: Programs | None = None,
+        packet_processor: int | None = None,
     ) -> None:
         self.topology = topology
         self.nodes: list[WaitingNode] = []
@@ -92,7 +95,7 @@ class Fabric:
         self._mtu_bytes, self._bundle_packets = ends.mtu_bytes, bundle_packets
         try:
             self._make_nodes(programs)
-            self._set_sysctls(ends)
+            self._set_sysctls(ends, packet_processor)
             self._make_links(first_port)
             self._make_routes(ends)
             self._wait_until_running()
@@ -179,8 +182,11 @@ class Fabric:
         if self._delay_lines is not None:
             self._delay_lines.ready()
 
-    def _set_sysctls(self, ends: Transport) -> None:
+    def _set_sysctls(self, ends: Transport, packet_processor: int | None) -> None:
         absent: set[str] = set()
+        everywhere = _EVERYWHERE
+        if packet_processor is not None:
+            everywhere = {**_EVERYWHERE, STEERING_SETTING: steering_mask(packet_processor)}
         for node_id, node in enumerate(self.nodes):
             if node_id < self.topology.n_hosts:
                 own = _host_sysctls(ends, self._n_ahead(ends, node_id))
@@ -188,9 +194,9 @@ class Fabric:
                 # Without seeds of their own all switches would hash alike, and the second stage of a fabric
                 # would only see flows that the first has sorted.
                 own = {**_IN_SWITCHES, "ipv4/fib_multipath_hash_seed": str(_hash_seed(node_id))}
-            absent.update(node.namespace.set_sysctls({**_EVERYWHERE, **own}))
+            absent.update(node.namespace.set_sysctls({**everywhere, **own}))
         if self._delay_lines is not None:
-            self._delay_lines.node.namespace.set_sysctls(_EVERYWHERE)
+            self._delay_lines.node.namespace.set_sysctls(everywhere)
         self.absent = sorted(absent)
 
     def _n_ahead(self, ends: Transport, host: int) -> int:

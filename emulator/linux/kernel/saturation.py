@@ -6,6 +6,7 @@ network is empty while the machine has no idle time, which is checked a few time
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,6 +22,7 @@ _WINDOW_NS = 200_000_000
 _LEAST_IDLE = 0.03
 _MOST_OWN = 0.9
 """Share of one processor: a single thread does a world's traffic and packets, while others may be idle."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _FULL = 0.9
 """Share of a link's rate from which on the link counts as the bottleneck."""
 
@@ -34,18 +36,35 @@ class CpuTime(NamedTuple):
         idle: Idle ticks.
         total: All ticks.
         own_ns: Processor time of this process, ns.
+        packets_idle: Idle ticks of the processor that moves packets.
     """
 
     idle: int
     total: int
     own_ns: int = 0
+    packets_idle: int = 0
 
 
-def cpu_time() -> CpuTime:
-    """Read /proc/stat, and this process's clock."""
-    with open("/proc/stat", "rb") as file:
-        fields = [int(field) for field in file.readline().split()[1:9]]
-    return CpuTime(fields[3] + fields[4], sum(fields), time.process_time_ns())  # idle and iowait
+def cpu_time(packet_processor: int | None = None) -> CpuTime:
+    """Read /proc/stat, and this process's clock.
+
+    Args:
+        packet_processor: Processor that moves packets and nothing else of a world; None for none.
+    """
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = dict(_line_of_ticks(line) for line in file if line.startswith("cpu"))
+    everywhere = ticks["cpu"]
+    of_packets = ticks.get(f"cpu{packet_processor}", [0] * len(everywhere))
+    return CpuTime(_idle(everywhere), sum(everywhere), time.process_time_ns(), _idle(of_packets))
+
+
+def _line_of_ticks(line: str) -> tuple[str, list[int]]:
+    name, *ticks = line.split()[:9]
+    return name, list(map(int, ticks))
+
+
+def _idle(ticks: list[int]) -> int:
+    return ticks[3] + ticks[4]  # idle, and waiting for a disk
 
 
 class SaturationWatch:
@@ -54,13 +73,14 @@ class SaturationWatch:
     Args:
         topology: The network.
         packet_bytes: A full packet; a shorter mean queue counts as empty.
+        packet_processor: Processor that moves packets and nothing else of the world; None for none.
     """
 
-    def __init__(self, topology: Topology, packet_bytes: int) -> None:
+    def __init__(self, topology: Topology, packet_bytes: int, packet_processor: int | None = None) -> None:
         self._limits_bps = topology.link_rate_bps.copy()
         self._line_rate_bps = topology.link_rate_bps
         self._switch_ports = topology.switch_ports
-        self._packet_bytes = packet_bytes
+        self._packet_bytes, self._packet_processor = packet_bytes, packet_processor
         self._before: tuple[int, CpuTime, FloatArray] | None = None
         self._told = False
 
@@ -77,7 +97,7 @@ class SaturationWatch:
         """
         if self._told or (self._before is not None and present_ns - self._before[0] < _WINDOW_NS):
             return []
-        before, self._before = self._before, (present_ns, cpu_time(), read_ports())
+        before, self._before = self._before, (present_ns, cpu_time(self._packet_processor), read_ports())
         return [] if before is None else self._compare(before, self._before)
 
     def _compare(
@@ -91,7 +111,7 @@ class SaturationWatch:
         queue_bytes = change[_QUEUE_INTEGRAL, self._switch_ports].max(initial=0.0)
         carried_bps = 8 * change[_SENT_BYTES]
         is_full = bool(np.any(carried_bps > _FULL * self._limits_bps)) or queue_bytes > self._packet_bytes
-        if is_full or (idle >= _LEAST_IDLE and own <= _MOST_OWN):
+        if is_full or (idle >= _LEAST_IDLE and own <= _MOST_OWN and self._packets_have_time(before, after)):
             return []
         self._told = True
         return [
@@ -99,3 +119,16 @@ class SaturationWatch:
             f" switches were empty and the fastest link carried {carried_bps.max() / 1e6:.0f} Mb/s;"
             " use slower links or a faster machine"
         ]
+
+    def _packets_have_time(
+        self, before: tuple[int, CpuTime, FloatArray], after: tuple[int, CpuTime, FloatArray]
+    ) -> bool:
+        """Return whether the processor that moves packets was idle for a part of the time.
+
+        The kernel does not count all of the time in which an idle processor moves packets as busy, but none
+        of it as idle: idle ticks are compared with the clock.
+        """
+        if self._packet_processor is None:
+            return True
+        ticks = (after[0] - before[0]) * 1e-9 * _TICKS_PER_S
+        return after[1].packets_idle - before[1].packets_idle >= _LEAST_IDLE * ticks

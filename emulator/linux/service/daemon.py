@@ -318,6 +318,7 @@ class Service:
             endpoint=content["endpoint"],
             token=session.token,
             pid=session.world.pid,
+            packet_processor=content["packet_processor"],
         )
         self._reply(session, lambda request_id: p.encode(request_id, opened))
 

@@ -152,12 +152,16 @@ class Open(Message):
 
 
 class Opened(Message):
-    """Answer to :class:`Open`: the endpoint of the session's world, and the token that admits one client."""
+    """Answer to :class:`Open`: the endpoint of the session's world, and the token that admits one client.
+
+    ``packet_processor`` moves the world's packets; a client on this machine should stay off it.
+    """
 
     session: int
     endpoint: str
     token: str
     pid: int
+    packet_processor: int | None = None
 
 
 class End(Message):

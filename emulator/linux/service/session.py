@@ -315,7 +315,7 @@ def run(order: Order, kind: Kind, ready_fd: int) -> None:
         )
         with _taken_down(world):
             session = Session(world, socket, order.token)
-            _say(ready_fd, {"endpoint": endpoint})
+            _say(ready_fd, {"endpoint": endpoint, "packet_processor": world.packet_processor})
             session.serve()
     finally:
         socket.disable_monitor()

@@ -38,6 +38,10 @@ class WorldOfSession(Protocol):
     def warnings(self) -> Sequence[str]:
         """Warnings so far: differences from the scenario, or that the CPU is the bottleneck."""
 
+    @property
+    def packet_processor(self) -> int | None:
+        """Processor that moves the packets and nothing else of this world; None for none."""
+
     def reset(self, seed: int, schedule: FlowSchedule | None) -> None:
         """Begin an episode: queues empty, sockets closed, counters zero."""
 

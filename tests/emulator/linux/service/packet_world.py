@@ -27,6 +27,7 @@ class PacketWorld:
     """A :class:`PacketNetwork` with the methods of a world."""
 
     warnings = ("time is simulated",)
+    packet_processor = None
 
     def __init__(self, scenario: dict[str, Any], transport: str, flow_transports: dict[int, str]) -> None:
         from sysgym.emulator.packets.network import PacketNetwork

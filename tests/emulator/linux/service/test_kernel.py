@@ -14,6 +14,7 @@ from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.cleaning import clean, leftovers
 from sysgym.emulator.linux.service.discovery import PrivateService
 from sysgym.emulator.network import Controls
+from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, ScenarioError, UnknownName
 from tests.emulator.linux.service.helpers import alive, children, forked, n_sessions, wait_until, world_pid
 from tests.emulator.linux.service.on_kernel import scenario, sid_of, tagged, traces
@@ -44,6 +45,34 @@ def test_a_network_of_the_kernel(kernel_service: PrivateService, transport: str)
         assert (network.oracle_rates_bps() >= 0).all()
         network.reset(1)
         assert network.hosts().delivered_bytes.sum() == 0
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this process may use one processor only")
+def test_fast_links_have_a_processor_for_their_packets(kernel_service: PrivateService) -> None:
+    if not Path("/proc/sys/net/core/rps_default_mask").exists():
+        pytest.skip("this kernel has no setting net/core/rps_default_mask (Linux 6.4 and later)")
+    before = os.sched_getaffinity(0)
+    fast = load_scenario("linux-dumbbell-1g", expect=CongestionScenario)
+    with LinuxNetwork(fast, transport="dctcp", service=kernel_service.endpoint) as network:
+        (processor,) = before - os.sched_getaffinity(0)
+        world_threads = list(map(int, os.listdir(f"/proc/{world_pid(network)}/task")))
+        assert all(processor not in os.sched_getaffinity(thread) for thread in world_threads)
+        before_it = handled_packets()
+        network.reset(0)
+        network.advance(0.3)
+        handled = {number: count - before_it[number] for number, count in handled_packets().items()}
+        assert handled[processor] > 1000
+        assert handled[processor] > 0.9 * sum(handled.values())
+    assert os.sched_getaffinity(0) == before
+
+
+def handled_packets() -> dict[int, int]:
+    """Packets that each processor has received, at all interfaces, by its number.
+
+    ``/proc/net/softnet_stat`` has a line for each, with the count in column 1 and the number in column 13.
+    """
+    lines = [line.split() for line in Path("/proc/net/softnet_stat").read_text().splitlines()]
+    return {int(columns[12], 16): int(columns[0], 16) for columns in lines}
 
 
 def test_two_networks_of_one_service(kernel_service: PrivateService) -> None:

@@ -27,7 +27,7 @@ def test_warns_only_when_nothing_else_limits(
     assert isinstance(scenario, CongestionScenario)
     topology = build_topology(scenario.topology)
     times = iter([CpuTime(0, 0), CpuTime(idle_ticks, 100), CpuTime(idle_ticks, 200)])
-    monkeypatch.setattr(saturation, "cpu_time", lambda: next(times))
+    monkeypatch.setattr(saturation, "cpu_time", lambda processor: next(times))
     watch = SaturationWatch(topology, 1500)
     ports = np.zeros((11, topology.n_links))
     assert watch.look(0, ports.copy) == []
@@ -41,12 +41,27 @@ def test_warns_only_when_nothing_else_limits(
         assert watch.look(2_000_000_000, ports.copy) == []
 
 
+@pytest.mark.parametrize(("idle_ticks", "warns"), [(1, True), (20, False)])
+def test_warns_when_the_processor_of_the_packets_has_no_time(
+    monkeypatch: pytest.MonkeyPatch, idle_ticks: int, warns: bool
+) -> None:
+    topology = build_topology(load_scenario("iroko-dumbbell-1g", expect=CongestionScenario).topology)
+    ticks = round(saturation._TICKS_PER_S)
+    # The other processor is idle, and only few of the ticks of this one are counted at all.
+    times = iter([CpuTime(0, 0), CpuTime(ticks, ticks + idle_ticks, packets_idle=ticks * idle_ticks // 100)])
+    monkeypatch.setattr(saturation, "cpu_time", lambda processor: next(times))
+    watch = SaturationWatch(topology, 1500, packet_processor=1)
+    ports = np.zeros((11, topology.n_links))
+    assert watch.look(0, ports.copy) == []
+    assert len(watch.look(1_000_000_000, ports.copy)) == warns
+
+
 def test_cap_counts_as_the_link_that_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = load_scenario("iroko-dumbbell-1g")
     assert isinstance(scenario, CongestionScenario)
     topology = build_topology(scenario.topology)
     times = iter([CpuTime(0, 0), CpuTime(0, 100)])
-    monkeypatch.setattr(saturation, "cpu_time", lambda: next(times))
+    monkeypatch.setattr(saturation, "cpu_time", lambda processor: next(times))
     watch = SaturationWatch(topology, 1500)
     watch.set_cap(0, 1e8)
     ports = np.zeros((11, topology.n_links))
@@ -58,6 +73,7 @@ def test_cap_counts_as_the_link_that_limits(monkeypatch: pytest.MonkeyPatch) -> 
 def test_time_of_the_processors_grows() -> None:
     before = cpu_time()
     sum(range(10_000_000))
-    after = cpu_time()
+    after = cpu_time(packet_processor=0)
+    assert after.packets_idle <= after.idle
     assert after.total > before.total
     assert 0 <= after.idle - before.idle <= after.total - before.total
