@@ -21,6 +21,9 @@ PROBE_TICKS = 2
 LINUX_SLACK_NS = 2_000_000
 """What Linux adds instead since 6.7 (TCP_TIMEOUT_MIN_US), also to a reordering window."""
 
+HEADER_BYTES_WITHOUT_OPTIONS = 40
+"""Headers of IPv4 and TCP; timestamps (RFC 7323) take 12 bytes more."""
+
 COALESCED_BYTES = 65_536
 """Most that a receiver takes for one packet: the largest packet of IPv4 (Linux's GRO)."""
 
@@ -34,6 +37,7 @@ def set_hosts(world: Records, ends: Transport) -> None:
     world["probe_slack_ns"] = PROBE_TICKS * world["timer_tick_ns"]
     if ends.loss_detection == "linux":
         world["as_linux"] = 1
+        world["without_timestamps"] = ends.header_bytes <= HEADER_BYTES_WITHOUT_OPTIONS
         world["probe_slack_ns"] = world["reordering_slack_ns"] = LINUX_SLACK_NS
     world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
     world["header_bytes"] = ends.header_bytes

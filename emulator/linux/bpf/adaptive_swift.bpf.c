@@ -26,14 +26,20 @@ INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_
 	struct told told = {
 		.rtt_ns = smaller(sample->rtt_us, LONGEST_RTT_US) * 1000ull,
 		.base_rtt_ns = tp->rtt_min.s[0].v * 1000ull,
-		.present_rtt_us = larger(tp->srtt_us >> 3, tp->rtt_min.s[0].v),
+		.present_rtt_us = present_rtt_us(tp),
 		.now_us = tp->tcp_mstamp,
 		.line_ns = line_ns,
 	};
 
-	if (sample->rtt_us > 0 && law_follow(constants, law, &told) && may_grow &&
+	if ((sample->rtt_us <= 0 || law_follow(constants, law, &told)) && may_grow &&
 	    limits_the_flow(tp, law->packets, law->packets < law->ssthresh, TOGETHER))
 		law->packets = bounded(law_grow(constants, law, sample->acked_sacked));
+}
+
+/* Without a round trip, as while a time-out is repaired, the smoothed one is that of the queue before it. */
+INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *sample)
+{
+	return sample->rtt_us > 0 ? present_rtt_us(tp) : tp->rtt_min.s[0].v;
 }
 
 INLINE void law_losing(struct constants *constants, struct law *law, struct tcp_sock *tp)

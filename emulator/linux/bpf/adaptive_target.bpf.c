@@ -27,6 +27,11 @@ INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_
 		law->packets = grown(tp, law->packets, law->ssthresh, law_growth(law), sample->acked_sacked);
 }
 
+INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *sample)
+{
+	return present_rtt_us(tp);
+}
+
 INLINE void law_losing(struct constants *constants, struct law *law, struct tcp_sock *tp)
 {
 	law_lose(constants, law);

@@ -52,7 +52,8 @@ INLINE struct network *network_of(struct action *action)
 
 INLINE void apply(struct state *state, struct sock *sk)
 {
-	state->packets = set_window(&state->window, sk, state->packets, state->ssthresh, state->decision.pace, 1);
+	state->packets = set_window(&state->window, sk, state->packets, state->ssthresh, state->decision.pace, 1,
+				    present_rtt_us((struct tcp_sock *)sk));
 }
 
 SEC("struct_ops")

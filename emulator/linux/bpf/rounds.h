@@ -82,14 +82,20 @@ INLINE u32 bounded(u64 packets)
 	return packets < MOST_PACKETS ? packets : MOST_PACKETS;
 }
 
+/* The smoothed round trip, or that of the empty path if it is longer. */
+INLINE u32 present_rtt_us(struct tcp_sock *tp)
+{
+	return larger(tp->srtt_us >> 3, tp->rtt_min.s[0].v);
+}
+
 /*
- * Tell the kernel the window, the threshold and the pace, in windows per round trip. So many packets together are in
+ * Tell the kernel the window, the threshold and the pace, in windows per round trip of so many us. So many packets together are in
  * flight at least; a smaller window is paced at its own rate.
  */
-INLINE u32 set_window(struct window *window, struct sock *sk, u32 packets, u32 ssthresh, u32 pace, u32 together)
+INLINE u32 set_window(struct window *window, struct sock *sk, u32 packets, u32 ssthresh, u32 pace, u32 together,
+		       u64 rtt_us)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	u64 rtt_us = larger(tp->srtt_us >> 3, tp->rtt_min.s[0].v);
 	u64 bytes_a_round;
 
 	packets = bounded(smaller(packets, smaller(tp->snd_cwnd_clamp, 0xffff) << FIXED_SHIFT));

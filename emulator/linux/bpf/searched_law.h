@@ -20,6 +20,8 @@ INLINE void law_begin(struct law *law, u32 packets, struct tcp_sock *tp);
 /* Answer to an ACK, before the end of a round. */
 INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, u32 line_ns,
 		       const struct rate_sample *sample, bool may_grow);
+/* The round trip by which to pace after an ACK. */
+INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *sample);
 /* Answer to the beginning of a recovery. */
 INLINE void law_losing(struct constants *constants, struct law *law, struct tcp_sock *tp);
 
@@ -47,12 +49,12 @@ INLINE struct constants *constants_of(struct action *action)
 	return bpf_map_lookup_elem(&CONSTANTS_MAP, &number);
 }
 
-INLINE void apply(struct state *state, struct sock *sk, struct constants *constants)
+INLINE void apply(struct state *state, struct sock *sk, struct constants *constants, u32 rtt_us)
 {
 	struct law *law = &state->law;
 	u32 pace = constants ? law_pace(constants, law) : FIXED_ONE;
 
-	law->packets = set_window(&state->window, sk, law->packets, law->ssthresh, pace, TOGETHER);
+	law->packets = set_window(&state->window, sk, law->packets, law->ssthresh, pace, TOGETHER, rtt_us);
 }
 
 SEC("struct_ops")
@@ -68,7 +70,7 @@ void BPF_PROG(connection_init, struct sock *sk)
 	state->round.timed_out = 0;
 	round_begin(&state->round, tp);
 	law_begin(&state->law, bounded(tp->snd_cwnd * share), tp);
-	apply(state, sk, constants);
+	apply(state, sk, constants, present_rtt_us(tp));
 }
 
 /* Packets delivered so far include the SYN. */
@@ -129,7 +131,7 @@ INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample
 
 	if (action && constants)
 		decide(state, tp, constants, action->line_ns, sample);
-	apply(state, sk, constants);
+	apply(state, sk, constants, law_pacing_rtt_us(tp, sample));
 	if (flow)
 		report_round_trip(flow, sample);
 	window_finish(&state->window, sk, sample->acked_sacked);

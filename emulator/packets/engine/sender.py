@@ -183,10 +183,9 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
 
 @njit
 def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
-    """Update the RTT estimate (RFC 6298) with a sample from every ACK.
+    """Update the RTT estimate with a sample (RFC 6298).
 
-    The echoed sending time is that of the very transmission, so retransmissions give valid samples. The
-    shortest time-out bounds the whole time-out (RFC 6298, 2.4) or, where losses are detected by time, the
+    The shortest time-out bounds the whole time-out (RFC 6298, 2.4) or, where losses are detected by time, the
     part above the smoothed RTT, as in Linux.
     """
     flow.rtt_samples += 1
@@ -206,6 +205,19 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
 
 
 @njit(forceinline=True)
+def gives_round_trip(world: Any, flow: Any, seq: int) -> bool:
+    """Return whether the ACK that a packet has caused gives a sample of the round trip.
+
+    The echoed sending time is that of the very transmission, so retransmissions give valid samples. Without
+    timestamps it is unknown which transmission an ACK answers, so they give none (Karn's algorithm; RFC 6298,
+    3).
+    """
+    if not world.without_timestamps or flow.recovery != RACK:
+        return True
+    return bool(seq >= flow.una and not transmission_of(world, flow, seq).resent)
+
+
+@njit(forceinline=True)
 def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Apply an ACK to its flow: RTT, window, recovery and the transport's reaction. Send nothing."""
     packet = packet_at(world.packets, slot)
@@ -216,7 +228,8 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     host = host_at(world.hosts, flow.src)
     event = event_at(world.event, 0)
     segment = segment_at(world.segments, slot)
-    rtt_ns = now_ns - segment.sent_ns
+    sampled = gives_round_trip(world, flow, segment.seq)
+    rtt_ns = now_ns - segment.sent_ns if sampled else int(max(flow.srtt_ns, float(flow.base_rtt_ns)))
     marked = 1 if packet.flags & PACKET_CE else 0
     covers = 1
     if extras is not None:
@@ -224,14 +237,16 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     flow.acked_packets += covers
     flow.marked_packets += covers * marked
     host.acked_packets += covers
-    host.rtt_samples += 1
-    host.rtt_sum_ns += rtt_ns
     host.marked_packets += covers * marked
-    update_rtt(world, flow, rtt_ns)
+    if sampled:
+        host.rtt_samples += 1
+        host.rtt_sum_ns += rtt_ns
+        update_rtt(world, flow, rtt_ns)
     in_flight = flow.nxt - flow.una
     event.now_ns = now_ns
     event.marked = marked
     event.rtt_ns = rtt_ns
+    event.rtt_sampled = 1 if sampled else 0
     event.in_flight_packets = in_flight
     limit = window_packets(world, flow) if extras is None else limiting_packets(world, flow)
     event.window_limited = 1 if pipe_packets(flow) >= limit else 0
@@ -296,6 +311,7 @@ def describe_timer_event(flow: Any, event: Any, now_ns: int) -> None:
     event.acked_packets = 0
     event.marked = 0
     event.rtt_ns = 0
+    event.rtt_sampled = 0
     event.in_flight_packets = flow.nxt - flow.una
     event.window_limited = 1
     event.duplicate = 0

@@ -123,6 +123,7 @@ EVENT = aligned_dtype(
         ("acked_packets", np.int64),  # newly reported by this ACK
         ("marked", np.int64),  # the ACK echoes a CE mark
         ("rtt_ns", np.int64),
+        ("rtt_sampled", np.int64),  # 1: of this ACK; 0: the ACK gives none, and rtt_ns is the smoothed one
         ("in_flight_packets", np.int64),  # before this ACK
         ("window_limited", np.int64),  # 1: the window limited the sender, not its data or its rate cap
         ("duplicate", np.int64),  # 1: caused by a packet beyond a missing one; the network keeps order
@@ -346,6 +347,10 @@ WORLD = aligned_dtype(
         ("probe_slack_ns", np.int64),  # beyond two round trips
         ("reordering_slack_ns", np.int64),
         ("as_linux", np.int64),  # senders do as Linux where it differs from RFC 8985
+        (
+            "without_timestamps",
+            np.int64,
+        ),  # retransmissions give no round trip, and no sign that none was needed
         ("sample_tick_ns", np.int64),
         ("payload_bytes", np.int64),
         ("header_bytes", np.int64),

@@ -14,6 +14,8 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Where
   the window is below two packets, two leave together, at the window's rate. Linux, too, hands two packets or
   more to its network card at once.
+- An ACK that gives no round trip, as of retransmissions after a time-out, lets the window grow as a short
+  queue does, at the pace of the empty path.
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
 
@@ -51,6 +53,7 @@ from sysgym.emulator.packets.transports.rounds import (
     count_ack,
     line_packets_per_ns,
     pace_window,
+    pacing_rtt_ns,
     present_rtt_ns,
     round_is_over,
 )
@@ -115,10 +118,10 @@ CALM = other_laws.OWN + 1  # rounds in a row in which the queue was short for a 
 
 
 @njit(forceinline=True)
-def set_window(flow: Any, event: Any, window: float) -> None:
+def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
     """Set window and pace; below two packets, two leave together, at the window's rate."""
     bound_window(flow, window, MOST_WINDOW, TOGETHER)
-    pace_window(flow, parameter(event, PACE), present_rtt_ns(flow), TOGETHER)
+    pace_window(flow, parameter(event, PACE), rtt_ns, TOGETHER)
 
 
 @njit(forceinline=True)
@@ -220,18 +223,20 @@ def on_start(flow: Any, event: Any) -> None:
     state[QUEUE] = 1.0  # unknown
     state[DECREASED_AT_NS] = -1e18
     begin_round(flow)
-    set_window(flow, event, flow.cwnd * parameter(event, FIRST_WINDOW))
+    set_window(flow, event, flow.cwnd * parameter(event, FIRST_WINDOW), present_rtt_ns(flow))
     state[WINDOW_BELOW] = state[WINDOW]
 
 
 def on_ack(flow: Any, event: Any) -> None:
     """Count the ACK and compare its round trip with the target; once per round trip, adapt the target."""
     count_ack(flow, event)
-    if event.rtt_ns > 0:
+    if event.rtt_sampled:
         follow_delay(flow, event)
+    else:
+        grow(flow, event)
     if round_is_over(flow):
         end_round(flow, event)
-    set_window(flow, event, flow.state[WINDOW])
+    set_window(flow, event, flow.state[WINDOW], pacing_rtt_ns(flow, event))
 
 
 def on_loss(flow: Any, event: Any) -> None:
@@ -240,7 +245,8 @@ def on_loss(flow: Any, event: Any) -> None:
     state[LOST] = 1.0
     state[DECREASED_AT_NS] = event.now_ns
     weight = weight_of_loss(flow, parameter(event, LOSS_LEAST), LOSS_REST)
-    set_window(flow, event, state[WINDOW] * (1.0 - parameter(event, LOSS_DECREASE) * weight))
+    window = state[WINDOW] * (1.0 - parameter(event, LOSS_DECREASE) * weight)
+    set_window(flow, event, window, present_rtt_ns(flow))
     flow.ssthresh = min(flow.ssthresh, state[WINDOW])
 
 
@@ -249,7 +255,7 @@ def on_timeout(flow: Any, event: Any) -> None:
     flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0
-    set_window(flow, event, 1.0)
+    set_window(flow, event, 1.0, present_rtt_ns(flow))
 
 
 def adaptive_swift_transport(parameters: Iterable[float]) -> Transport:

@@ -115,9 +115,10 @@ def end_round(flow: Any) -> None:
 
 def on_ack(flow: Any, event: Any) -> None:
     """Take a sample, decide once per round trip, and grow where allowed."""
-    take_sample(flow, event)
-    if flow.una > flow.state[ROUND_END]:
-        end_round(flow)
+    if event.rtt_sampled:
+        take_sample(flow, event)
+        if flow.una > flow.state[ROUND_END]:
+            end_round(flow)
     if flow.in_recovery or event.duplicate or not event.window_limited:
         return
     if flow.state[GROWTH_ALLOWED] == 0.0:

@@ -44,7 +44,7 @@ def count_ack(flow: Any, event: Any) -> None:
     state = flow.state
     state[ACKED] += event.acked_packets
     state[DELIVERED] += event.acked_packets
-    if event.rtt_ns > 0:
+    if event.rtt_sampled:
         state[RTT_SUM_NS] += event.rtt_ns
         state[RTT_SAMPLES] += 1.0
         if state[RTT_LEAST_NS] == 0.0 or event.rtt_ns < state[RTT_LEAST_NS]:
@@ -76,6 +76,15 @@ def line_packets_per_ns(flow: Any) -> float:
 def present_rtt_ns(flow: Any) -> float:
     """Return the smoothed round trip, or that of the empty path if it is longer."""
     return max(flow.srtt_ns, float(flow.base_rtt_ns))
+
+
+@njit(forceinline=True)
+def pacing_rtt_ns(flow: Any, event: Any) -> float:
+    """Return the round trip by which to pace after an ACK: that of the empty path if the ACK gives none.
+
+    So it is while a time-out is repaired. The smoothed round trip is then that of the queue before it.
+    """
+    return present_rtt_ns(flow) if event.rtt_sampled else float(flow.base_rtt_ns)
 
 
 @njit(forceinline=True)

@@ -71,8 +71,9 @@ def grow_and_watch_round_trips(flow: Any, event: Any) -> None:
             if flow.css_rounds >= CSS_ROUNDS:
                 flow.ssthresh = flow.cwnd
                 return
-    flow.round_rtt_ns = min(flow.round_rtt_ns, event.rtt_ns)
-    flow.round_samples += 1
+    if event.rtt_sampled:
+        flow.round_rtt_ns = min(flow.round_rtt_ns, event.rtt_ns)
+        flow.round_samples += 1
     growth = min(event.acked_packets, MOST_PACKETS_AN_ACK)
     flow.cwnd += growth / CSS_GROWTH_DIVISOR if flow.css_baseline_ns > 0 else growth
     if flow.round_samples < LEAST_SAMPLES:
@@ -95,7 +96,7 @@ def hystart(flow: Any, event: Any) -> None:
     shortest of the round's first round trips exceeds the shortest of all by an eighth, 4 to 16 ms. Linux
     forgets the shortest round trip after a time-out; here it is that of the flow.
     """
-    if flow.slow_start != HYSTART or flow.cwnd >= flow.ssthresh:
+    if flow.slow_start != HYSTART or flow.cwnd >= flow.ssthresh or not event.rtt_sampled:
         return
     now_ns = event.now_ns
     if flow.una > flow.round_end or flow.round_end == 0:

@@ -58,7 +58,8 @@ def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, 
         widen_reordering_window(flow)
         take_duplicate_report(flow)
     if flow.in_recovery or flow.frto_step > 0:
-        filled_by_ns = int(segment.sent_ns) if una <= segment.seq < segment.ack else int(NEVER_NS)
+        fills = una <= segment.seq < segment.ack and not world.without_timestamps
+        filled_by_ns = int(segment.sent_ns) if fills else int(NEVER_NS)
         if not undo_if_spurious(world, flow, filled_by_ns) and flow.frto_step > 0:
             continue_frto(flow, advances, has_new_packet(flow))
     if world.as_linux and event.marked and not flow.in_recovery and flow.una > flow.cwr_below:

@@ -237,7 +237,7 @@ def update_min_rtt(flow: Any, event: Any) -> None:
     state = flow.state
     expired = event.now_ns > state[MIN_RTT_AT_NS] + MIN_RTT_WINDOW_NS
     state[MIN_RTT_EXPIRED] = 1.0 if expired else 0.0
-    if event.rtt_ns <= state[MIN_RTT_NS] or expired:
+    if event.rtt_sampled and (event.rtt_ns <= state[MIN_RTT_NS] or expired):
         state[MIN_RTT_NS] = event.rtt_ns
         state[MIN_RTT_AT_NS] = event.now_ns
 

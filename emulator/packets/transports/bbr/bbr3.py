@@ -184,7 +184,7 @@ def update_min_rtt(flow: Any, event: Any) -> bool:
     """
     state = flow.state
     expired = event.now_ns > state[PROBE_RTT_MIN_AT_NS] + PROBE_RTT_INTERVAL_NS
-    if event.rtt_ns < state[PROBE_RTT_MIN_NS] or expired:
+    if event.rtt_sampled and (event.rtt_ns < state[PROBE_RTT_MIN_NS] or expired):
         state[PROBE_RTT_MIN_NS] = event.rtt_ns
         state[PROBE_RTT_MIN_AT_NS] = event.now_ns
     window_over = event.now_ns > state[MIN_RTT_AT_NS] + MIN_RTT_WINDOW_NS

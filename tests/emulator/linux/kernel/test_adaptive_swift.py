@@ -144,7 +144,7 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     flow.state[law.DECREASED_AT_NS] = (now_us - since_us) * 1000.0
     event = Event(constants)
     event.acked_packets = int(rng.integers(1, 40))
-    event.now_ns, event.rtt_ns = now_us * 1000, base_us * 1000 + delay_ns
+    event.now_ns, event.rtt_ns, event.rtt_sampled = now_us * 1000, base_us * 1000 + delay_ns, 1
     told = Told(event.rtt_ns, base_us * 1000, base_us, now_us, line_ns)
     law.follow_delay(flow, event)
     assume(flow.state[rounds.WINDOW] < MOST_PACKETS)

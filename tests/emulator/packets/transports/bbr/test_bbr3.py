@@ -84,6 +84,7 @@ class Path:
         self.event.acked_packets = packets
         self.event.marked = int(marked)
         self.event.rtt_ns = rtt_ns
+        self.event.rtt_sampled = 1
         self.event.in_flight_packets = int(self.flow.cwnd)
         self.flow.cwnd = cwnd
         self.event.delivered_packets += packets
