@@ -78,6 +78,7 @@ class ScriptedSender:
         base_rtt_ms: float = 20.0,
         transport: Transport = HALVING,
         detection: str = "rack",
+        header_bytes: int = 40,
     ) -> None:
         global _play_compiled
         if _play_compiled is None:
@@ -91,6 +92,7 @@ class ScriptedSender:
             "transport.max_rto_s": 60.0,
             "transport.timer_tick_s": tick_ms * 1e-3,
             "transport.loss_detection": detection,
+            "transport.header_bytes": header_bytes,
             "transport.host_queue_packets": 4096,
         }
         scenario = load_scenario("dumbbell-10g", overrides=overrides, expect=CongestionScenario)
@@ -153,6 +155,11 @@ class ScriptedSender:
         self._collect()
         pending, self._pending = self._pending, []
         return pending
+
+    def last_sent_ns(self, seq: int) -> int:
+        """Return the time at which a packet was last sent."""
+        self._collect()
+        return self._last_sent_ns[seq]
 
     def ack(
         self,

@@ -163,3 +163,46 @@ def test_the_rate_is_reduced_by_the_window_before_the_recovery(detection: str, d
         scripted.ack(1, by=later)
     assert scripted.flow.in_recovery
     assert scripted.flow.prr_flight == divisor
+
+
+def _note_round_trip(flow: Any, event: Any) -> None:
+    flow.state[0] = event.rtt_sampled
+    flow.state[1] = event.rtt_ns
+
+
+@pytest.mark.parametrize(
+    ("detection", "header_bytes", "sampled"), [("linux", 40, 0), ("linux", 52, 1), ("rack", 40, 1)]
+)
+def test_without_timestamps_retransmissions_give_no_round_trip(
+    detection: str, header_bytes: int, sampled: int
+) -> None:
+    """Karn's algorithm; RFC 6298, 3. The time-out stays doubled until there is a sample."""
+    law = replace(HALVING, name="noting", on_ack=_note_round_trip)
+    scripted = sender(
+        4, packets=8, detection=detection, header_bytes=header_bytes, transport=law, tick_ms=1.0
+    )
+    flow = scripted.flow
+    assert flow.state[0] == 1
+    samples, smoothed_ns, rto_ns = int(flow.rtt_samples), float(flow.srtt_ns), int(flow.rto_ns)
+    scripted.at(400)
+    assert scripted.sent()[-1] == 1
+    assert flow.timeouts == 1
+    scripted.at(403).ack(2, by=1)
+    assert flow.state[0] == sampled
+    last_ns = 403_000_000 - scripted.last_sent_ns(1)
+    assert flow.state[1] == (last_ns if sampled else max(smoothed_ns, flow.base_rtt_ns))
+    assert flow.rtt_samples == samples + sampled
+    assert (flow.srtt_ns == smoothed_ns) == (not sampled)
+    assert (flow.rto_ns == 2 * rto_ns) == (not sampled)
+
+
+@pytest.mark.parametrize(("header_bytes", "undone"), [(40, False), (52, True)])
+def test_without_timestamps_a_late_packet_undoes_nothing(header_bytes: int, undone: bool) -> None:
+    """Eifel detection needs timestamps (RFC 3522)."""
+    scripted = sender(6, detection="linux", header_bytes=header_bytes, tick_ms=1.0)
+    for later in (2, 3, 4):
+        scripted.ack(1, by=later)
+    assert 1 in scripted.sent()
+    assert scripted.flow.in_recovery
+    scripted.at(RTT_MS + 1).ack(5, by=1, sent_ms=0.0)
+    assert bool(scripted.window == 6.0) == undone
