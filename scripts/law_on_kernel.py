@@ -6,14 +6,12 @@
 The first prints the columns of one law of the study sim-vs-linux, which plays all laws and takes an hour. The
 kernel's episodes are kept in the folder, so that the same command continues after an interruption. The second
 prints the share of one flow of the law beside one of each other law on linux-dumbbell-100m, in the second
-halves of four episodes of six seconds; 1 is fair. With --interval-s 0.05 the kernel's counters are read every
-50 ms, in episodes as long, where a host that is busy with them would disturb a fast link.
+halves of four episodes of six seconds; 1 is fair.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -57,19 +55,6 @@ def print_shares(law: Transport, others: Sequence[str]) -> None:
     print(markdown_table(["share beside", *(f">{other}" for other in others)], rows))
 
 
-def with_interval(name: str, interval_s: float | None) -> dict[str, float]:
-    """Return the changes of a scenario that give it another decision interval; none for None.
-
-    The episode stays as long. A law of the senders needs no decisions, and at the end of each the host is
-    busy with reading counters.
-    """
-    if interval_s is None:
-        return {}
-    control = load_scenario(name, expect=CongestionScenario).control
-    steps = max(round(control.decision_interval_s * control.episode_steps / interval_s), 1)
-    return {"control.decision_interval_s": interval_s, "control.episode_steps": steps}
-
-
 def main() -> None:
     """Play and print."""
     parser = argparse.ArgumentParser(
@@ -79,14 +64,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--without", nargs="*", default=[], help="scenarios and variants to leave out")
     parser.add_argument("--beside", nargs="+", default=[], help="laws beside which to measure shares")
-    parser.add_argument(
-        "--interval-s",
-        type=float,
-        help="decision interval of the networks without losses, s; their own if absent",
-    )
     given = parser.parse_args()
-    if given.interval_s is not None and not 0.0 < given.interval_s < math.inf:
-        parser.error(f"--interval-s: expected a positive number, got {given.interval_s}")
     if given.beside:
         print_shares(transport_of(shipped_contender(given.law, BESIDE)), given.beside)
         return
@@ -97,8 +75,7 @@ def main() -> None:
         for scenario in scenarios:
             print(scenario, file=sys.stderr, flush=True)
             contender = shipped_contender(given.law, scenario)
-            changes = with_interval(scenario, given.interval_s)
-            calm[scenario] = on_both_backends(scenario, contender, kept, changes)
+            calm[scenario] = on_both_backends(scenario, contender, kept)
         rows = [[metric, *(one.cell(metric) for one in calm.values())] for metric in METRICS]
         print(markdown_table(["metric", *(f">{scenario}" for scenario in scenarios)], rows), flush=True)
         lossy = []

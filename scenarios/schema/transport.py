@@ -31,7 +31,8 @@ class Transport(GrownTable):
         default=1500, description="largest packet on the wire, headers included, bytes"
     )
     header_bytes: Annotated[int, Field(ge=0, le=256)] = Field(
-        default=40, description="headers of a data packet (IPv4 and TCP without options: 40), bytes"
+        default=40,
+        description="headers of a data packet, bytes (IPv4 and TCP without options: 40, with timestamps: 52)",
     )
     ack_bytes: Annotated[int, Field(ge=20, le=9216)] = Field(
         default=60, description="size of a pure ACK on the wire, bytes"
