@@ -43,6 +43,26 @@ class Sharing(NamedTuple):
     goodput_bps: float
 
 
+class Together(NamedTuple):
+    """Flows of two laws in one episode.
+
+    Attributes:
+        goodput_bps: Goodput of each flow in each hundredth of the episode, shape (100, n_flows).
+        queue_mean_bytes: Mean queue of the port where it is largest, in the second half.
+        last_start_s: Start of the last flow.
+    """
+
+    goodput_bps: NDArray[np.float64]
+    queue_mean_bytes: float
+    last_start_s: float
+
+    @property
+    def settled_bps(self) -> NDArray[np.float64]:
+        """Goodput of each flow in the second half, shape (n_flows,)."""
+        settled: NDArray[np.float64] = self.goodput_bps[WINDOWS // 2 :].mean(axis=0)
+        return settled
+
+
 def measure_sharing(
     scenario: CongestionScenario,
     first: Transport,
@@ -65,8 +85,34 @@ def measure_sharing(
     Raises:
         SysgymError: If no flow delivers anything in the second half of the episode.
     """
+    is_first = _of_first(flow_count(scenario), seed)
+    together = play_together(scenario, first, second, duration_s, seed, backend=backend)
+    settled = together.settled_bps
+    return Sharing(
+        share=float(settled[is_first].mean() / settled.mean()),
+        jain_index=jain_index(settled),
+        converged_s=_converged_s(together.goodput_bps, duration_s, together.last_start_s),
+        queue_mean_bytes=together.queue_mean_bytes,
+        goodput_bps=float(settled.sum()),
+    )
+
+
+def play_together(
+    scenario: CongestionScenario,
+    first: Transport,
+    second: Transport,
+    duration_s: float,
+    seed: int,
+    *,
+    backend: str = PACKETS,
+) -> Together:
+    """Play both laws on alternate flows; see :func:`measure_sharing`.
+
+    Raises:
+        SysgymError: If no flow delivers anything in the second half of the episode.
+    """
     n_flows = flow_count(scenario)
-    is_first = (np.arange(n_flows) + seed) % 2 == 0
+    is_first = _of_first(n_flows, seed)
     common, other = common_first(scenario, first, second)
     flows = np.flatnonzero(is_first if other is first else ~is_first)
     own = {} if first == second else {int(flow): other for flow in flows}
@@ -81,18 +127,15 @@ def measure_sharing(
         last_start_s = float(network.flows().start_s.max())
     goodput = np.diff(delivered_bytes, axis=0) * 8.0 * WINDOWS / duration_s
     half = WINDOWS // 2
-    settled = goodput[half:].mean(axis=0)
-    if not settled.any():
+    if not goodput[half:].any():
         raise SysgymError(
             f"{scenario.name}: no flow delivered anything in the second half of {duration_s:g} s; expected a"
             " longer episode, in which flows have begun"
         )
-    return Sharing(
-        share=float(settled[is_first].mean() / settled.mean()),
-        jain_index=jain_index(settled),
-        converged_s=_converged_s(goodput, duration_s, last_start_s),
+    return Together(
+        goodput_bps=goodput,
         queue_mean_bytes=float((queue_byte_s[-1] - queue_byte_s[half]).max()) * 2.0 / duration_s,
-        goodput_bps=float(settled.sum()),
+        last_start_s=last_start_s,
     )
 
 
@@ -118,6 +161,11 @@ def flow_count(scenario: CongestionScenario) -> int:
     """Return the number of flows of a scenario."""
     drawn = scenario_flows(scenario, build_topology(scenario.topology), np.random.default_rng(0))
     return len(drawn.size_bytes)
+
+
+def _of_first(n_flows: int, seed: int) -> NDArray[np.bool_]:
+    is_first: NDArray[np.bool_] = (np.arange(n_flows) + seed) % 2 == 0
+    return is_first
 
 
 def _converged_s(goodput: NDArray[np.float64], duration_s: float, started_s: float) -> float | None:

@@ -122,6 +122,7 @@ class Event(list[float]):
     window_limited = 1
     now_ns: int
     rtt_ns: int
+    rtt_sampled: int
 
 
 @settings(deadline=None, max_examples=500)
