@@ -347,10 +347,7 @@ WORLD = aligned_dtype(
         ("probe_slack_ns", np.int64),  # beyond two round trips
         ("reordering_slack_ns", np.int64),
         ("as_linux", np.int64),  # senders do as Linux where it differs from RFC 8985
-        (
-            "without_timestamps",
-            np.int64,
-        ),  # retransmissions give no round trip, and no sign that none was needed
+        ("without_timestamps", np.int64),  # retransmissions give no round trip (Karn)
         ("sample_tick_ns", np.int64),
         ("payload_bytes", np.int64),
         ("header_bytes", np.int64),
