@@ -12,8 +12,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from typing import TYPE_CHECKING
 
-from sysgym.emulator.packets.topology import Topology
+if TYPE_CHECKING:  # the simulator's imports take as long as all others together
+    from sysgym.emulator.packets.topology import Topology
 
 FAST_LINK_BPS = 500e6
 """Rate of a link from which on packets have a processor; below 300 Mb/s it makes no difference."""

@@ -21,7 +21,7 @@ from sysgym.emulator.linux.kernel.early_detection import EarlyDetection
 from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.linux.kernel.queues import PortSettings, Queues
 from sysgym.emulator.linux.kernel.saturation import SaturationWatch
-from sysgym.emulator.linux.processors import STEERING_SETTING, keep_process_off, processor_for_packets
+from sysgym.emulator.linux.processors import STEERING_SETTING, processor_for_packets
 from sysgym.emulator.linux.traffic.bundles import packets_a_bundle
 from sysgym.emulator.linux.traffic.clock import now_ns, sharpen_timers
 from sysgym.emulator.linux.traffic.congestion_controls import Laws
@@ -70,7 +70,8 @@ class World:
         topology: The network.
         warnings: Warnings for the user, a sentence each; the list grows.
         bundle_packets: Most packets that travel as one; 1 means that each travels by itself.
-        packet_processor: Processor that moves the packets and nothing else of this world; None for none.
+        packet_processor: Processor that moves the packets; the world's process should stay off it. None: the
+            kernel chooses.
         overruns: Intervals of this episode that had already ended when they were requested.
 
     Raises:
@@ -132,8 +133,6 @@ class World:
         try:
             if STEERING_SETTING in self._fabric.absent:
                 self.packet_processor = None
-            if self.packet_processor is not None:
-                keep_process_off(self.packet_processor)
             self._queues = Queues(programs)
             self._set_ports()
             self._maker = ConnectionMaker(

@@ -28,6 +28,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from sysgym.emulator.linux.child import run_and_leave
+from sysgym.emulator.linux.processors import keep_process_off
 from sysgym.emulator.linux.service import messages as m
 from sysgym.emulator.linux.service import protocol as p
 from sysgym.emulator.linux.service.keys import guard
@@ -314,6 +315,8 @@ def run(order: Order, kind: Kind, ready_fd: int) -> None:
             request.parameters,
         )
         with _taken_down(world):
+            if world.packet_processor is not None:
+                keep_process_off(world.packet_processor)
             session = Session(world, socket, order.token)
             _say(ready_fd, {"endpoint": endpoint, "packet_processor": world.packet_processor})
             session.serve()
