@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # the simulator's imports take as long as all others together
     from sysgym.emulator.packets.topology import Topology
@@ -51,8 +51,25 @@ def keep_process_off(processor: int) -> None:
             os.sched_setaffinity(thread, os.sched_getaffinity(thread) - {processor})
 
 
+class _Thread(NamedTuple):
+    """A thread that is kept off processors: what it might use before, and what it avoids, with repetitions."""
+
+    before: set[int]
+    avoided: list[int]
+
+    def usable(self) -> set[int]:
+        """Return the processors that are left; all of them if none is."""
+        return self.before - set(self.avoided) or self.before
+
+
+_threads: dict[int, _Thread] = {}
+_lock = threading.Lock()
+
+
 class ThreadKeptOff:
-    """The calling thread, kept off a processor until :meth:`release`, with the threads that it starts.
+    """The calling thread, kept off a processor until :meth:`release`; threads that it starts stay off it.
+
+    Several may hold for one thread, and end in any order.
 
     Args:
         processor: The processor. A thread that may use no other stays there.
@@ -60,14 +77,25 @@ class ThreadKeptOff:
 
     def __init__(self, processor: int) -> None:
         self._process, self._thread = os.getpid(), threading.get_native_id()
-        self._before = os.sched_getaffinity(self._thread)
-        self._since = self._before - {processor} or self._before
-        os.sched_setaffinity(self._thread, self._since)
+        self._processor: int | None = processor
+        with _lock:
+            thread = _threads.setdefault(self._thread, _Thread(os.sched_getaffinity(self._thread), []))
+            thread.avoided.append(processor)
+            os.sched_setaffinity(self._thread, thread.usable())
 
     def release(self) -> None:
         """Let the thread use the processors that it used before, unless others were chosen for it since."""
-        if os.getpid() != self._process or not os.path.exists(f"/proc/self/task/{self._thread}"):
+        processor, self._processor = self._processor, None
+        if processor is None or os.getpid() != self._process:
             return
-        with contextlib.suppress(OSError):  # the thread ends just now
-            if os.sched_getaffinity(self._thread) == self._since:
-                os.sched_setaffinity(self._thread, self._before)
+        with _lock:
+            thread = _threads[self._thread]
+            since = thread.usable()
+            thread.avoided.remove(processor)
+            if not thread.avoided:
+                del _threads[self._thread]
+            if not os.path.exists(f"/proc/self/task/{self._thread}"):
+                return
+            with contextlib.suppress(OSError):  # the thread ends just now
+                if os.sched_getaffinity(self._thread) == since:
+                    os.sched_setaffinity(self._thread, thread.usable())

@@ -107,8 +107,9 @@ def on_start(flow: Any, event: Any) -> None:
 def on_ack(flow: Any, event: Any) -> None:
     """Apply algorithm 1, on receiving an ACK."""
     state = flow.state
-    delay_ns = float(event.rtt_ns - event.endpoint_delay_ns)
-    state[FABRIC_DELAY_NS] = delay_ns
+    if event.rtt_sampled:
+        state[FABRIC_DELAY_NS] = float(event.rtt_ns - event.endpoint_delay_ns)
+    delay_ns = state[FABRIC_DELAY_NS] if event.rtt_sampled else max(state[FABRIC_DELAY_NS], flow.base_rtt_ns)
     if event.acked_packets > 0:
         state[TIMEOUTS] = 0.0
     target_ns = target_delay_ns(flow, event)

@@ -70,6 +70,8 @@ def decision_is_due(flow: Any, event: Any) -> bool:
     """Return whether a segment has been acknowledged or a round trip is over."""
     state = flow.state
     state[ACKED_BYTES] += event.acked_packets * flow.packet_bytes
+    if not event.rtt_sampled:
+        return False
     if state[ACKED_BYTES] < SEGMENT_BYTES and event.now_ns - state[DECIDED_AT_NS] < event.rtt_ns:
         return False
     state[ACKED_BYTES] = 0.0

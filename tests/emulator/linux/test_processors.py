@@ -56,6 +56,26 @@ def test_thread_and_its_threads_stay_off_until_released() -> None:
     assert os.sched_getaffinity(0) == before
 
 
+def test_several_hold_and_end_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    usable = {0, 1, 2, 3}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda thread: set(usable))
+
+    def choose(thread: int, processors: set[int]) -> None:
+        usable.clear()
+        usable.update(processors)
+
+    monkeypatch.setattr(os, "sched_setaffinity", choose)
+    first, second, third = ThreadKeptOff(3), ThreadKeptOff(2), ThreadKeptOff(3)
+    assert usable == {0, 1}
+    first.release()
+    first.release()
+    assert usable == {0, 1}
+    third.release()
+    assert usable == {0, 1, 3}
+    second.release()
+    assert usable == {0, 1, 2, 3}
+
+
 @TWO
 def test_release_keeps_a_later_choice() -> None:
     before = os.sched_getaffinity(0)
