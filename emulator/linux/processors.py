@@ -52,7 +52,7 @@ def keep_process_off(processor: int) -> None:
 
 
 class _Thread(NamedTuple):
-    """A thread that is kept off processors: what it might use before, and what it avoids, with repetitions."""
+    """A thread that is kept off processors: what it used before, and what it avoids, with repetitions."""
 
     before: set[int]
     avoided: list[int]
