@@ -82,7 +82,8 @@ def present_rtt_ns(flow: Any) -> float:
 def pacing_rtt_ns(flow: Any, event: Any) -> float:
     """Return the round trip by which to pace after an ACK: that of the empty path if the ACK gives none.
 
-    So it is while a time-out is repaired. The smoothed round trip is then that of the queue before it.
+    So it is while losses are repaired without timestamps. After a time-out the smoothed round trip is that of
+    the queue before it.
     """
     return present_rtt_ns(flow) if event.rtt_sampled else float(flow.base_rtt_ns)
 

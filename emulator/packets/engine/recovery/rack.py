@@ -3,7 +3,7 @@
 A packet is lost when another one that was sent after it has arrived, and a round trip and the reordering
 window have passed since it was sent. This also detects the loss of retransmissions. An ACK of the simulator
 names the very transmission that caused it, as exact timestamps would, so the ambiguity that step 2 of the
-algorithm guards against does not arise.
+algorithm guards against does not arise. Hosts without timestamps have it in Linux; here they do not.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Undo of recoveries that turn out to be spurious.
 
 Three observations prove that nothing was lost. Every retransmission was reported as a duplicate (DSACK, RFC
-3708). The packet thought lost arrives in a transmission from before the retransmission (Eifel, RFC 3522).
-After a time-out, a packet arrives that was not sent again (F-RTO, RFC 5682). The window and the threshold
-from before the recovery are then restored (RFC 4015).
+3708). The packet thought lost arrives in a transmission from before the retransmission, which only hosts with
+timestamps can tell (Eifel, RFC 3522). After a time-out, a packet arrives that was not sent again (F-RTO, RFC
+5682). The window and the threshold from before the recovery are then restored (RFC 4015).
 """
 
 from __future__ import annotations
