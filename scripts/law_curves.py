@@ -66,7 +66,7 @@ COLOURS = ("#2166ac", "#1b7837", "#b2182b")
 class Steady(SimpleNamespace):
     """Event of an ACK for a whole window, with the constants that a law's functions read from it."""
 
-    duplicate, window_limited = 0, 1
+    duplicate, window_limited, in_flight_packets = 0, 1, 0
     now_ns = 1e18
 
 
@@ -110,6 +110,8 @@ def change(
     state[rounds.RTT_LEAST_NS] = rtt_ns
     state[rounds.RTT_SUM_NS] = 100.0 * rtt_ns
     state[rounds.DELIVERED] = 1e9
+    if law is adaptive_swift:
+        state[law.GAIN] = law.LEAST_GAIN
     flow = SimpleNamespace(
         state=state, line_rate_bps=LINE_BPS, base_rtt_ns=BASE_RTT_NS, packet_bytes=PACKET_BYTES, nxt=0,
         ssthresh=1.0, srtt_ns=rtt_ns, in_recovery=0,

@@ -15,9 +15,9 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-INLINE void law_begin(struct law *law, u32 packets, struct tcp_sock *tp)
+INLINE void law_begin(struct constants *constants, struct law *law, u32 packets, struct tcp_sock *tp)
 {
-	law_start(law, packets, tp->tcp_mstamp);
+	law_start(constants, law, packets, tp->tcp_mstamp);
 }
 
 INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, u32 line_ns,
@@ -32,7 +32,7 @@ INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_
 	};
 
 	if ((sample->rtt_us <= 0 || law_follow(constants, law, &told)) && may_grow &&
-	    limits_the_flow(tp, law->packets, law->packets < law->ssthresh, TOGETHER))
+	    limits_the_flow(tp, law->packets, true, TOGETHER))
 		law->packets = bounded(law_grow(constants, law, sample->acked_sacked));
 }
 

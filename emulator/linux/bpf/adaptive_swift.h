@@ -11,7 +11,7 @@
 
 #define OWN_WINDOW FIXED_ONE
 #define ROUNDS_IN_VAIN 8
-#define MOST_CALM 15
+#define LEAST_GAIN (FIXED_ONE / 64)
 #define TOGETHER 2 /* where the window is smaller; with segmentation offload they leave together, too */
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
@@ -39,13 +39,10 @@ struct constants {
 	int loss_least;
 };
 
-/*
- * What a connection remembers between ACKs. Its memory is full, so `company.counted` holds two things: rounds in
- * vain, and rounds in a row that were calm.
- */
+/* What a connection remembers between ACKs. Of `company.counted` rounds, decreases were in vain. */
 struct law {
 	unsigned int packets; /* the window, with its fraction; may be less than one packet */
-	unsigned int ssthresh;
+	unsigned int gain; /* growth in a round trip over the window, where it is more than the additive one */
 	unsigned int decreased_at_us;
 	struct company company;
 };
@@ -58,14 +55,6 @@ struct told {
 	unsigned int now_us;
 	unsigned int line_ns; /* time of a packet on the sender's line */
 };
-
-#define VAIN_MASK 15
-#define CALM_SHIFT 4
-
-FIXED_POINT int calm_rounds(const struct law *law)
-{
-	return law->company.counted >> CALM_SHIFT;
-}
 
 /* A window to the power of -1/2. */
 FIXED_POINT fixed share_of_small(fixed packets)
@@ -88,14 +77,12 @@ FIXED_POINT fixed target_of(const struct constants *constants, const struct law 
 	return stretched(target_at(constants, law->packets), law->company.stretch);
 }
 
-/* Growth, in packets a round trip: more after calm rounds, and beside other laws. */
+/* Growth, in packets a round trip: another one beside other laws. */
 FIXED_POINT fixed present_growth(const struct constants *constants, const struct law *law)
 {
-	fixed calm = (fixed)most_of(calm_rounds(law), 1) << FIXED_SHIFT;
-
 	if (law->company.stretch)
 		return constants->growth_beside;
-	return fixed_product(constants->growth, least_of(calm, constants->calm_growth));
+	return most_of(constants->growth, fixed_product(law->gain, law->packets));
 }
 
 /* The window after an ACK that tells of a queue below the target. */
@@ -105,9 +92,15 @@ FIXED_POINT unsigned int law_grow(const struct constants *constants, struct law 
 					      most_of(law->packets, FIXED_ONE)), FIXED_ONE);
 	fixed packets = law->packets + fixed_product(present_growth(constants, law), share);
 
-	if (law->packets < law->ssthresh)
-		packets += (fixed)constants->start_growth * least_of(acked, 0xffff);
 	return least_of(packets, 0xffffffffu);
+}
+
+/* Multiply the window, and halve its gain. */
+FIXED_POINT void decrease_to(struct law *law, fixed factor, unsigned int now_us)
+{
+	law->decreased_at_us = now_us;
+	law->packets = fixed_product(law->packets, factor);
+	law->gain = most_of(law->gain / 2, LEAST_GAIN);
 }
 
 /* By what a queue above the target multiplies the window. */
@@ -132,19 +125,16 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	if (told->now_us - law->decreased_at_us >= told->present_rtt_us) {
 		fixed path = packets_in(delay_ns(told->base_rtt_ns, 0), told->line_ns);
 
-		law->decreased_at_us = told->now_us;
-		law->packets = fixed_product(law->packets, factor_of_queue(constants, law, queue, target, path));
-		law->ssthresh = least_of(law->ssthresh, law->packets);
+		decrease_to(law, factor_of_queue(constants, law, queue, target, path), told->now_us);
 	}
 	return 0;
 }
 
-/* Count the rounds in a row in which the queue was short for a moment. */
-FIXED_POINT void note_calm(struct law *law, const struct queues *queues)
+/* Double the gain, up to its largest after the start, if the queue was short for a moment. */
+FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues)
 {
-	int calm = 4 * queues->least < queues->target ? least_of(calm_rounds(law) + 1, MOST_CALM) : 0;
-
-	law->company.counted = (law->company.counted & VAIN_MASK) | calm << CALM_SHIFT;
+	if (4 * queues->least < queues->target)
+		law->gain = most_of(law->gain, least_of(2ll * law->gain, constants->calm_growth));
 }
 
 /* Adapt the target to the company of the round; beside other laws heed marks. */
@@ -160,16 +150,13 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 		.down = constants->stretch_down,
 	};
 	struct queues queues = queues_of(seen);
-	unsigned char in_vain;
 	fixed factor = factor_of_marks(&law->company, seen->marked_share, constants->mark_decrease,
 				       constants->marks_memory, MARKS_IGNORED);
 
 	queues.target = target_of(constants, law);
-	note_calm(law, &queues);
-	in_vain = law->company.counted & VAIN_MASK;
+	note_calm(constants, law, &queues);
 	law->packets = adapt_target(&adaptation, &law->company, &queues, law->packets, law->packets,
-				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &in_vain);
-	law->company.counted = (law->company.counted & ~VAIN_MASK) | in_vain;
+				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &law->company.counted);
 	if (law->company.stretch && !seen->lost)
 		law->packets = fixed_product(law->packets, factor);
 }
@@ -178,21 +165,40 @@ FIXED_POINT void law_lose(const struct constants *constants, struct law *law, un
 {
 	fixed weight = weight_of_loss(&law->company, constants->loss_least, LOSS_REST);
 
-	law->decreased_at_us = now_us;
-	law->packets = fixed_product(law->packets, FIXED_ONE - fixed_product(constants->loss_decrease, weight));
-	law->ssthresh = least_of(law->ssthresh, law->packets);
+	decrease_to(law, FIXED_ONE - fixed_product(constants->loss_decrease, weight), now_us);
 }
 
-/* Windows per round trip. */
-FIXED_POINT unsigned int law_pace(const struct constants *constants, const struct law *law)
+/* After a time-out the window is one packet (RFC 5681, 3.1), and grows as at first. */
+FIXED_POINT void law_time_out(const struct constants *constants, struct law *law)
 {
-	return constants->pace;
+	law->packets = FIXED_ONE;
+	law->gain = constants->start_growth;
 }
 
-FIXED_POINT void law_start(struct law *law, unsigned int packets, unsigned int now_us)
+/* Nothing ends the start but decreases. */
+FIXED_POINT void law_heed_mark(struct law *law)
+{
+}
+
+/* A threshold between fast growth and slow. There is none: to the kernel the window is at it. */
+FIXED_POINT unsigned int law_threshold(const struct law *law)
+{
+	return law->packets;
+}
+
+/* Windows per round trip; a gain of one has an eighth of the line's rate at least. The path is in packets. */
+FIXED_POINT unsigned int law_pace(const struct constants *constants, const struct law *law, fixed path)
+{
+	fixed least = fixed_quotient(fixed_product(law->gain, path) >> 3, most_of(law->packets, FIXED_ONE));
+
+	return least_of(most_of(constants->pace + (law->gain >> 1), least), 0xffffffffu);
+}
+
+FIXED_POINT void law_start(const struct constants *constants, struct law *law, unsigned int packets,
+			   unsigned int now_us)
 {
 	law->packets = packets;
-	law->ssthresh = ~0u;
+	law->gain = constants ? constants->start_growth : FIXED_ONE;
 	law->decreased_at_us = now_us - (1u << 31); /* long ago */
 	company_start(&law->company, packets);
 }

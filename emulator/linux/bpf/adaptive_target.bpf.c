@@ -15,7 +15,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-INLINE void law_begin(struct law *law, u32 packets, struct tcp_sock *tp)
+INLINE void law_begin(struct constants *constants, struct law *law, u32 packets, struct tcp_sock *tp)
 {
 	law_start(law, packets);
 }

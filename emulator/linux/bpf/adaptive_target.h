@@ -137,8 +137,27 @@ FIXED_POINT void law_lose(const struct constants *constants, struct law *law)
 	law->ssthresh = most_of(law->packets, FIXED_ONE);
 }
 
-/* Windows per round trip. */
-FIXED_POINT unsigned int law_pace(const struct constants *constants, const struct law *law)
+/* After a time-out the window is one packet (RFC 5681, 3.1). */
+FIXED_POINT void law_time_out(const struct constants *constants, struct law *law)
+{
+	law->ssthresh = most_of(law->packets / 2, 2 * FIXED_ONE);
+	law->packets = FIXED_ONE;
+}
+
+/* A mark ends slow start. */
+FIXED_POINT void law_heed_mark(struct law *law)
+{
+	law->ssthresh = least_of(law->ssthresh, law->packets);
+}
+
+/* The threshold between fast growth and slow. */
+FIXED_POINT unsigned int law_threshold(const struct law *law)
+{
+	return law->ssthresh;
+}
+
+/* Windows per round trip, of whatever length. */
+FIXED_POINT unsigned int law_pace(const struct constants *constants, const struct law *law, fixed path)
 {
 	return law->packets < law->ssthresh ? constants->start_pace : constants->pace;
 }

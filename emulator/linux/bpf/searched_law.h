@@ -16,7 +16,7 @@
 #include "rounds.h"
 
 /* Begin with a window of so many packets. */
-INLINE void law_begin(struct law *law, u32 packets, struct tcp_sock *tp);
+INLINE void law_begin(struct constants *constants, struct law *law, u32 packets, struct tcp_sock *tp);
 /* Answer to an ACK, before the end of a round. */
 INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, u32 line_ns,
 		       const struct rate_sample *sample, bool may_grow);
@@ -49,12 +49,12 @@ INLINE struct constants *constants_of(struct action *action)
 	return bpf_map_lookup_elem(&CONSTANTS_MAP, &number);
 }
 
-INLINE void apply(struct state *state, struct sock *sk, struct constants *constants, u32 rtt_us)
+INLINE void apply(struct state *state, struct sock *sk, struct constants *constants, u32 line_ns, u32 rtt_us)
 {
 	struct law *law = &state->law;
-	u32 pace = constants ? law_pace(constants, law) : FIXED_ONE;
+	u32 pace = constants ? law_pace(constants, law, packets_in(delay_ns(rtt_us * 1000ull, 0), line_ns)) : FIXED_ONE;
 
-	law->packets = set_window(&state->window, sk, law->packets, law->ssthresh, pace, TOGETHER, rtt_us);
+	law->packets = set_window(&state->window, sk, law->packets, law_threshold(law), pace, TOGETHER, rtt_us);
 }
 
 SEC("struct_ops")
@@ -62,15 +62,16 @@ void BPF_PROG(connection_init, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct state *state = PRIVATE(sk);
-	struct constants *constants = constants_of(action_of(sk));
+	struct action *action = action_of(sk);
+	struct constants *constants = constants_of(action);
 	u64 share = constants ? constants->first_window : FIXED_ONE;
 
 	receiver_init(&state->receiver, sk);
 	window_init(&state->window, tp);
 	state->round.timed_out = 0;
 	round_begin(&state->round, tp);
-	law_begin(&state->law, bounded(tp->snd_cwnd * share), tp);
-	apply(state, sk, constants, present_rtt_us(tp));
+	law_begin(constants, &state->law, bounded(tp->snd_cwnd * share), tp);
+	apply(state, sk, constants, action ? action->line_ns : 0, present_rtt_us(tp));
 }
 
 /* Packets delivered so far include the SYN. */
@@ -92,16 +93,13 @@ INLINE void end_round(struct state *state, struct tcp_sock *tp, struct constants
 	round_begin(round, tp);
 }
 
-/* After a time-out the window is one packet (RFC 5681, 3.1). */
 INLINE bool after_losses(struct state *state, struct tcp_sock *tp, struct constants *constants)
 {
 	struct law *law = &state->law;
 	enum news news = news_of_losses(&state->round, &state->window, tp);
 
-	if (news == TIMED_OUT) {
-		law->ssthresh = larger(law->packets / 2, LEAST_SSTHRESH);
-		law->packets = FIXED_ONE;
-	}
+	if (news == TIMED_OUT)
+		law_time_out(constants, law);
 	if (news == BEGINS_TO_RECOVER)
 		law_losing(constants, law, tp);
 	return news == NO_NEWS || news == TIMED_OUT;
@@ -115,7 +113,7 @@ INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *c
 
 	round_sample(&state->round, sample);
 	if (window_marked(&state->window, tp))
-		law->ssthresh = smaller(law->ssthresh, law->packets);
+		law_heed_mark(law);
 	law_answer(constants, law, tp, line_ns, sample, may_grow);
 	if (round_is_over(&state->round, tp))
 		end_round(state, tp, constants, line_ns);
@@ -131,7 +129,7 @@ INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample
 
 	if (action && constants)
 		decide(state, tp, constants, action->line_ns, sample);
-	apply(state, sk, constants, law_pacing_rtt_us(tp, sample));
+	apply(state, sk, constants, action ? action->line_ns : 0, law_pacing_rtt_us(tp, sample));
 	if (flow)
 		report_round_trip(flow, sample);
 	window_finish(&state->window, sk, sample->acked_sacked);

@@ -7,10 +7,14 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - Others that keep longer queues would take everything. They are noticed after some round trips in which
   decreases had no effect, and the target rises; meanwhile marks count, too
   (:mod:`~sysgym.emulator.packets.transports.other_laws`). Queues that many flows of its own keep are no sign.
-- Windows are paced, and grow faster until the first decrease.
-- On long or fast paths a window needs hundreds of round trips to fill the path by additive growth, so growth
-  rises with each round in a row in which the queue was short for a moment. The mean queue would be no sign:
-  other flows' bursts keep it above a target of few packets.
+- A window first grows by a share of itself, doubling in a round trip. The share halves with each decrease, and
+  doubles, up to a quarter, in each round in which the queue was short for a moment. So a burst of another
+  flow does not end the start, and windows on long or fast paths, which additive growth would take hundreds of
+  round trips to fill, follow the room that others leave. The mean queue would be no sign of room: bursts keep
+  it above a target of few packets.
+- A window may grow if at least half of it was in flight (RFC 7661, 4.3): a paced one is full at few moments.
+- Windows are paced, in the start at an eighth of the line's rate or more, which shortens small flows on long
+  paths and changes nothing where a window is sent faster anyway, as in an incast.
 - A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Where
   the window is below two packets, two leave together, at the window's rate. Linux, too, hands two packets or
   more to its network card at once.
@@ -62,19 +66,19 @@ NAME = "adaptive_swift"
 
 CONSTANTS = (
     Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's"),
-    Constant("target", 1.5, 0.25, 64.0, "target of the queue, packets"),
+    Constant("target", 3.0, 0.25, 64.0, "target of the queue, packets"),
     Constant(
         "target_of_small",
-        32.0,
+        36.0,
         0.5,
         128.0,
         "its addition for small windows; for w packets over sqrt(w), less",
     ),
     Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
-    Constant("calm_growth", 8.0, 1.0, 15.0, "most calm rounds in a row by which growth is multiplied"),
+    Constant("calm_growth", 0.25, 0.01, 1.0, "largest growth after calm rounds, as a share of the window"),
     Constant("growth_beside", 3.0, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
-    Constant("start_growth", 1.0, 0.01, 2.0, "growth for each acknowledged packet, until the first decrease"),
+    Constant("start_growth", 1.0, 0.05, 2.0, "growth at the start, as a share of the window"),
     Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
     Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
@@ -107,21 +111,26 @@ SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
 OWN_WINDOW = 1.0  # packets; queues up to the target of such a window are no sign of other laws
 ROUNDS_IN_VAIN = 8.0
 CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
-MOST_CALM = 15.0  # rounds
+LEAST_GAIN = 1.0 / 64.0
+PACE_OF_GAIN = 0.5  # windows a round trip; what a window grows by has to be sent
+LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
 TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
 MARKS_IGNORED = 4.0  # power of the slow average of marks
 LOSS_REST = 16.0  # round trips
 
 # Slots of flow.state, beside those of rounds and other_laws.
 DECREASED_AT_NS = other_laws.OWN
-CALM = other_laws.OWN + 1  # rounds in a row in which the queue was short for a moment
+GAIN = other_laws.OWN + 1  # growth in a round trip over the window, where it is more than the additive one
 
 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
     """Set window and pace; below two packets, two leave together, at the window's rate."""
+    gain = flow.state[GAIN]
     bound_window(flow, window, MOST_WINDOW, TOGETHER)
-    pace_window(flow, parameter(event, PACE), rtt_ns, TOGETHER)
+    pace_window(flow, parameter(event, PACE) + PACE_OF_GAIN * gain, rtt_ns, TOGETHER)
+    if flow.state[WINDOW] >= TOGETHER:
+        flow.pacing_rate_bps = max(flow.pacing_rate_bps, LEAST_OF_LINE * gain * flow.line_rate_bps)
 
 
 @njit(forceinline=True)
@@ -146,23 +155,35 @@ def may_decrease(flow: Any, event: Any) -> bool:
 
 @njit(forceinline=True)
 def present_growth(flow: Any, event: Any) -> float:
-    """Return the growth, in packets a round trip: more after calm rounds, and beside other laws."""
+    """Return the growth, in packets a round trip: another one beside other laws."""
     if flow.state[STRETCH] > 0.0:
         return float(parameter(event, GROWTH_BESIDE))
-    calm = min(max(flow.state[CALM], 1.0), parameter(event, CALM_GROWTH))
-    return float(parameter(event, GROWTH) * calm)
+    return float(max(parameter(event, GROWTH), flow.state[GAIN] * flow.state[WINDOW]))
+
+
+@njit(forceinline=True)
+def is_used(window: float, event: Any) -> bool:
+    """Return whether at least half of the window was in flight (RFC 7661, 4.3); small ones always are."""
+    return bool(event.window_limited or window < TOGETHER or window < 2.0 * event.in_flight_packets)
 
 
 @njit(forceinline=True)
 def grow(flow: Any, event: Any) -> None:
-    """Grow, if the window is the limit: faster until the first decrease."""
+    """Grow, if the window is used."""
     window = flow.state[WINDOW]
-    if flow.in_recovery or event.duplicate or not (event.window_limited or window < TOGETHER):
+    if flow.in_recovery or event.duplicate or not is_used(window, event):
         return
-    if window < flow.ssthresh:
-        flow.state[WINDOW] += parameter(event, START_GROWTH) * event.acked_packets
     share = min(event.acked_packets / max(window, 1.0), 1.0)
     flow.state[WINDOW] += present_growth(flow, event) * share
+
+
+@njit(forceinline=True)
+def decrease_by(flow: Any, event: Any, share: float) -> None:
+    """Decrease the window by a share of itself, and halve its gain."""
+    state = flow.state
+    state[DECREASED_AT_NS] = event.now_ns
+    state[WINDOW] *= 1.0 - share
+    state[GAIN] = max(0.5 * state[GAIN], LEAST_GAIN)
 
 
 @njit(forceinline=True)
@@ -178,16 +199,15 @@ def follow_delay(flow: Any, event: Any) -> None:
         excess = (queue - target) / (queue + per_ns * flow.base_rtt_ns)
         decrease = parameter(event, DECREASE) * excess
         decrease *= 2.0 ** (-parameter(event, STRETCH_CALM) * state[STRETCH])
-        state[DECREASED_AT_NS] = event.now_ns
-        state[WINDOW] *= 1.0 - min(decrease, parameter(event, MOST_DECREASE))
-        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+        decrease_by(flow, event, min(decrease, parameter(event, MOST_DECREASE)))
 
 
 @njit(forceinline=True)
-def note_calm(flow: Any, target: float) -> None:
-    """Count the rounds in a row in which the queue was short for a moment."""
-    calm = least_queue(flow) < CALM_QUEUE * target
-    flow.state[CALM] = min(flow.state[CALM] + 1.0, MOST_CALM) if calm else 0.0
+def note_calm(flow: Any, event: Any, target: float) -> None:
+    """Double the gain, up to its largest after the start, if the queue was short for a moment."""
+    gain = flow.state[GAIN]
+    if least_queue(flow) < CALM_QUEUE * target:
+        flow.state[GAIN] = max(gain, min(2.0 * gain, parameter(event, CALM_GROWTH)))
 
 
 @njit
@@ -195,7 +215,7 @@ def end_round(flow: Any, event: Any) -> None:
     """Adapt the target to the company of the round; beside other laws heed marks."""
     state = flow.state
     target = present_target(flow, event)
-    note_calm(flow, target)
+    note_calm(flow, event, target)
     factor = factor_of_marks(
         flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
     )
@@ -222,6 +242,7 @@ def on_start(flow: Any, event: Any) -> None:
     state = flow.state
     state[QUEUE] = 1.0  # unknown
     state[DECREASED_AT_NS] = -1e18
+    state[GAIN] = parameter(event, START_GROWTH)
     begin_round(flow)
     set_window(flow, event, flow.cwnd * parameter(event, FIRST_WINDOW), present_rtt_ns(flow))
     state[WINDOW_BELOW] = state[WINDOW]
@@ -241,20 +262,17 @@ def on_ack(flow: Any, event: Any) -> None:
 
 def on_loss(flow: Any, event: Any) -> None:
     """Reduce the window, the less, the shorter the queue was."""
-    state = flow.state
-    state[LOST] = 1.0
-    state[DECREASED_AT_NS] = event.now_ns
+    flow.state[LOST] = 1.0
     weight = weight_of_loss(flow, parameter(event, LOSS_LEAST), LOSS_REST)
-    window = state[WINDOW] * (1.0 - parameter(event, LOSS_DECREASE) * weight)
-    set_window(flow, event, window, present_rtt_ns(flow))
-    flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+    decrease_by(flow, event, parameter(event, LOSS_DECREASE) * weight)
+    set_window(flow, event, flow.state[WINDOW], present_rtt_ns(flow))
 
 
 def on_timeout(flow: Any, event: Any) -> None:
     """Start again from a window of one packet (RFC 5681, 3.1), though two may leave together."""
-    flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0
+    flow.state[GAIN] = parameter(event, START_GROWTH)
     set_window(flow, event, 1.0, present_rtt_ns(flow))
 
 

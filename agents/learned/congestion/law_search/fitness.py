@@ -41,7 +41,7 @@ WEIGHTS = {
 """Weights of the mean logarithm of a metric over the baseline's; inapplicable metrics are omitted."""
 
 SPARED_SLOWDOWN = math.log(1.05)
-WORSE_SLOWDOWN_WEIGHT = 0.5
+WORSE_SLOWDOWN_WEIGHT = 5.0
 """Weight of each slowdown, by size or of all flows, that is worse than the baseline's by more than that."""
 
 SPARED_GOODPUT = {

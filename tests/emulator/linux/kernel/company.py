@@ -100,7 +100,6 @@ def flow_of(memory: Any, line_ns: int, base_ns: int) -> Any:
     flow = SimpleNamespace(
         state=np.zeros(40),
         nxt=0,
-        ssthresh=memory.ssthresh / ONE,
         srtt_ns=0.0,
         base_rtt_ns=base_ns,
         line_rate_bps=PACKET_BYTES * 8e9 / line_ns,
@@ -136,7 +135,6 @@ def assert_alike(memory: Any, flow: Any) -> None:
     """Windows within 0.2 %, averages within three of their steps."""
     state, company = flow.state, memory.company
     assert memory.packets / ONE == pytest.approx(state[rounds.WINDOW], rel=2e-3, abs=3 / ONE)
-    assert memory.ssthresh / ONE == pytest.approx(flow.ssthresh, rel=2e-3, abs=3 / ONE)
     assert company.window_below / ONE == pytest.approx(state[other_laws.WINDOW_BELOW], rel=2e-3, abs=3 / ONE)
     assert company.stretch / ONE == pytest.approx(state[other_laws.STRETCH], abs=2e-3)
     assert company.alpha / ONE == pytest.approx(state[rounds.ALPHA], abs=3 / ONE)

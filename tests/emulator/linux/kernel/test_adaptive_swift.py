@@ -15,16 +15,7 @@ from sysgym.emulator.packets.transports import adaptive_swift as law
 from sysgym.emulator.packets.transports import other_laws, rounds
 
 from . import company
-from .company import (
-    LEVEL_ONE,
-    MOST_PACKETS,
-    ONE,
-    Seen,
-    assert_alike,
-    constants_of,
-    flow_of,
-    simulator_in_python,
-)
+from .company import LEVEL_ONE, MOST_PACKETS, ONE, PACKET_BYTES, Seen, constants_of, simulator_in_python
 from .user_space import compiled_for_user_space
 
 MOST_QUEUE = 2.0**24
@@ -51,6 +42,18 @@ void lose(const struct constants *constants, struct law *law, unsigned int now_u
 {
 	law_lose(constants, law, now_us);
 }
+void time_out(const struct constants *constants, struct law *law)
+{
+	law_time_out(constants, law);
+}
+unsigned int pace(const struct constants *constants, const struct law *law, fixed path)
+{
+	return law_pace(constants, law, path);
+}
+void start(const struct constants *constants, struct law *law, unsigned int packets, unsigned int now_us)
+{
+	law_start(constants, law, packets, now_us);
+}
 """
 
 
@@ -59,7 +62,7 @@ class Law(ctypes.Structure):
 
     _fields_ = [
         ("packets", ctypes.c_uint32),
-        ("ssthresh", ctypes.c_uint32),
+        ("gain", ctypes.c_uint32),
         ("decreased_at_us", ctypes.c_uint32),
         ("company", company.Company),
     ]
@@ -97,21 +100,25 @@ def draw_law(rng: np.random.Generator) -> Law:
     packets = company.draw_packets(rng)
     memory = Law(
         packets=round(packets * ONE),
-        ssthresh=min(round(packets * 2.0 ** rng.uniform(-2.0, 4.0) * ONE), 2**32 - 1),
+        gain=round(2.0 ** rng.uniform(np.log2(law.LEAST_GAIN), 1.0) * ONE),
         company=company.draw_company(packets, rng),
     )
-    memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2) + 16 * rng.integers(16)
+    memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2)
     return memory
 
 
-def calm_rounds(memory: Law) -> int:
-    return int(memory.company.counted) >> 4
+def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
+    """A flow of the simulator with the same memory."""
+    flow = company.flow_of(memory, line_ns, base_ns)
+    flow.state[other_laws.IN_VAIN] = memory.company.counted
+    flow.state[law.GAIN] = memory.gain / ONE
+    return flow
 
 
-def remember(flow: Any, memory: Law) -> None:
-    """Give a flow of the simulator what the connection's law counts."""
-    flow.state[other_laws.IN_VAIN] = memory.company.counted & 15
-    flow.state[law.CALM] = calm_rounds(memory)
+def assert_alike(memory: Law, flow: Any) -> None:
+    company.assert_alike(memory, flow)
+    assert memory.gain / ONE == pytest.approx(flow.state[law.GAIN], rel=2e-3, abs=3 / ONE)
+    assert memory.company.counted == flow.state[other_laws.IN_VAIN]
 
 
 class Event(list[float]):
@@ -119,6 +126,7 @@ class Event(list[float]):
 
     acked_packets: int
     duplicate = 0
+    in_flight_packets = 0
     window_limited = 1
     now_ns: int
     rtt_ns: int
@@ -134,7 +142,6 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     line_ns, base_us = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (3.0, 17.0)))
     flow = flow_of(memory, line_ns, base_us * 1000)
     flow.in_recovery = 0
-    remember(flow, memory)
     target = law.present_target(flow, constants)
     delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
     assume(delay_ns < 2**32 and max(target, max(delay_ns, base_us * 1000) / line_ns) < MOST_QUEUE)
@@ -171,7 +178,6 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
     memory.company.queue_before_ns = before_ns
     flow.state[other_laws.QUEUE_BEFORE] = before_ns / line_ns
-    remember(flow, memory)
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
     for one, other in (
         (delay_ns, target * line_ns),
@@ -189,8 +195,6 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     assume(flow.state[other_laws.WINDOW_BELOW] < MOST_PACKETS)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert_alike(memory, flow)
-    assert memory.company.counted & 15 == flow.state[other_laws.IN_VAIN]
-    assert calm_rounds(memory) == flow.state[law.CALM]
 
 
 @settings(deadline=None)
@@ -207,6 +211,41 @@ def test_a_loss_matters_as_much_as_on_the_simulator(compiled: ctypes.CDLL, seed:
     assume(flow.state[rounds.WINDOW] > rounds.LEAST_WINDOW)
     assert_alike(memory, flow)
     assert memory.decreased_at_us == 5
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_it_starts_and_starts_again_as_on_the_simulator(compiled: ctypes.CDLL, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fixed, constants = company.draw_constants(law.CONSTANTS, rng)
+    first, event = Law(), Event(constants)
+    event.now_ns = 5_000
+    compiled.start(fixed, ctypes.byref(first), 10 << 16, 5)
+    assert first.packets == 10 << 16
+    assert first.gain / ONE == constants[law.START_GROWTH]
+    again = draw_law(rng)
+    flow = flow_of(again, 1000, 100_000)
+    compiled.time_out(fixed, ctypes.byref(again))
+    law.on_timeout(flow, event)
+    assert_alike(again, flow)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_windows_are_paced_as_on_the_simulator(compiled: ctypes.CDLL, seed: int) -> None:
+    """The least rate of the start is a pace here: what an eighth of the line carries in the round trip."""
+    rng = np.random.default_rng(seed)
+    fixed, constants = company.draw_constants(law.CONSTANTS, rng)
+    memory = draw_law(rng)
+    memory.packets = round(max(memory.packets / ONE, law.TOGETHER) * ONE)
+    line_ns, rtt_ns = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (13.0, 27.0)))
+    flow = flow_of(memory, line_ns, rtt_ns)
+    path = rtt_ns / line_ns
+    assume(path < MOST_QUEUE)
+    law.set_window(flow, Event(constants), memory.packets / ONE, float(rtt_ns))
+    windows_per_rtt = compiled.pace(fixed, ctypes.byref(memory), ctypes.c_longlong(round(path * ONE))) / ONE
+    rate_bps = windows_per_rtt * memory.packets / ONE * PACKET_BYTES * 8e9 / rtt_ns
+    assert rate_bps == pytest.approx(flow.pacing_rate_bps, rel=1e-2)
 
 
 @settings(deadline=None)

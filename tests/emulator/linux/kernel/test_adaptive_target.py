@@ -71,6 +71,7 @@ def draw_law(rng: np.random.Generator) -> Law:
 def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
     """A flow of the simulator with the same memory."""
     flow = company.flow_of(memory, line_ns, base_ns)
+    flow.ssthresh = memory.ssthresh / ONE
     flow.state[law.CALM_FOR] = memory.company.counted
     flow.state[law.PER_ROUND] = memory.growth / ONE
     return flow
@@ -78,6 +79,7 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
 
 def assert_alike(memory: Law, flow: Any) -> None:
     company.assert_alike(memory, flow)
+    assert memory.ssthresh / ONE == pytest.approx(flow.ssthresh, rel=2e-3, abs=3 / ONE)
     assert memory.growth / ONE == pytest.approx(flow.state[law.PER_ROUND], rel=2e-3, abs=3 / ONE)
     assert memory.company.counted == flow.state[law.CALM_FOR]
 

@@ -10,7 +10,7 @@ import pytest
 from sysgym.emulator.packets.transports import Transport, get_transport, other_laws, rounds
 from sysgym.emulator.packets.transports import adaptive_swift as law
 from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, adaptive_swift_transport
-from sysgym.envs.congestion.sharing import measure_sharing
+from sysgym.envs.congestion.sharing import measure_sharing, play_together
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 from tests.emulator.packets.transports.driver import Driver, one_round, packet_ns
@@ -25,8 +25,9 @@ def with_constants(**changes: float) -> Transport:
 def settled(transport: Transport, cwnd: float = 40.0) -> Driver:
     """A flow that no longer starts, at the beginning of a round."""
     driver = Driver(transport, cwnd=cwnd)
-    driver.flow.ssthresh = 1.0
+    driver.flow.state[law.GAIN] = law.LEAST_GAIN
     one_round(driver)
+    driver.flow.state[law.GAIN] = law.LEAST_GAIN
     return driver
 
 
@@ -58,36 +59,72 @@ def test_below_the_target_it_grows_by_its_growth() -> None:
     assert window(driver) - before == pytest.approx(3.0, rel=0.15)
 
 
-@pytest.mark.parametrize(("queues", "times"), [([1e3] * 3, 1.0), ([0.1] * 3, 4.0), ([0.1] * 9 + [1e3], 1.0)])
-def test_growth_rises_with_calm_rounds_in_a_row(queues: list[float], times: float) -> None:
-    driver = settled(with_constants(growth=1.0, decrease=0.05, most_decrease=0.03))
-    for queue in queues:
-        one_round(driver, queue=queue)
-    driver.flow.state[rounds.WINDOW] = before = 50.0
-    driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
-    assert window(driver) - before == pytest.approx(times / 50.0, rel=1e-6)
+def test_the_gain_halves_with_each_decrease_and_doubles_in_calm_rounds() -> None:
+    driver = Driver(with_constants(start_growth=1.0, calm_growth=0.25), cwnd=100.0)
+    gains = []
+    for queue in (1e3, 1e3, 1e3, 1e3):
+        ack_queue(driver, queue)
+        gains.append(float(driver.flow.state[law.GAIN]))
+    assert gains == [0.5, 0.25, 0.125, 0.0625]
+    for gain in (0.125, 0.25, 0.25):
+        driver.flow.state[rounds.WINDOW] = 10.0
+        one_round(driver, queue=0.1)
+        assert driver.flow.state[law.GAIN] == gain
 
 
-def test_growth_has_a_largest_and_is_another_one_beside_other_laws() -> None:
-    driver = settled(with_constants(growth=1.0, calm_growth=4.0, growth_beside=3.0))
-    driver.flow.state[law.CALM] = 9.0
+def test_the_gain_has_a_least_value() -> None:
+    driver = settled(with_constants())
+    for _ in range(3):
+        ack_queue(driver, queue=1e4)
+    assert driver.flow.state[law.GAIN] == law.LEAST_GAIN
+
+
+def test_a_calm_round_does_not_reduce_the_gain_of_the_start() -> None:
+    driver = Driver(with_constants(start_growth=1.0, calm_growth=0.25), cwnd=20.0)
+    one_round(driver, queue=0.1)
+    assert driver.flow.state[law.GAIN] == 1.0
+
+
+def test_it_grows_by_its_gain_where_that_is_more_and_beside_other_laws_by_another_growth() -> None:
+    driver = settled(with_constants(growth=1.0, growth_beside=3.0))
+    driver.flow.state[law.GAIN] = 0.125
     before = window(driver)
     driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
-    assert window(driver) - before == pytest.approx(4.0 / before, rel=1e-6)
+    assert window(driver) - before == pytest.approx(0.125, rel=1e-6)
     driver.flow.state[other_laws.STRETCH] = 0.5
     before = window(driver)
     driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
     assert window(driver) - before == pytest.approx(3.0 / before, rel=1e-6)
 
 
-def test_until_the_first_decrease_it_grows_by_a_share_of_what_is_acknowledged() -> None:
-    driver = Driver(with_constants(start_growth=0.5, growth=0.1), cwnd=20.0)
-    driver.ack(packets=2, rtt_ns=int(driver.flow.base_rtt_ns))
-    assert window(driver) == pytest.approx(20.0 + 0.5 * 2 + 0.1 * 2 / 20.0)
-    ack_queue(driver, queue=1000.0)
-    before = window(driver)
-    driver.ack(packets=2, rtt_ns=int(driver.flow.base_rtt_ns))
-    assert window(driver) - before == pytest.approx(0.1 * 2 / before)
+def test_at_the_start_it_doubles_in_a_round_trip() -> None:
+    driver = Driver(with_constants(start_growth=1.0), cwnd=20.0)
+    for _ in range(20):
+        driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
+    assert window(driver) == pytest.approx(40.0, rel=0.05)
+
+
+@pytest.mark.parametrize(("in_flight", "grows"), [(15, False), (25, True)])
+def test_a_window_of_which_half_is_in_flight_may_grow(in_flight: int, grows: bool) -> None:
+    """A paced window is full at few moments (RFC 7661, 4.3)."""
+    driver = Driver(with_constants(), cwnd=40.0)
+    driver.event.window_limited, driver.event.in_flight_packets = 0, in_flight
+    driver.event.acked_packets, driver.event.rtt_sampled = 1, 1
+    driver.event.rtt_ns = driver.flow.base_rtt_ns
+    driver.call_on_ack()
+    assert (window(driver) > 40.0) == grows
+
+
+def test_a_lone_flow_fills_a_long_path_as_soon_as_slow_start_does() -> None:
+    """It stopped at half of the path before: a paced window was never full while ACKs came in a row."""
+    changes = {"workload.flows_per_pair": 1, "topology.hosts_per_side": 1, "workload.start_jitter_s": 0.0}
+    network = load_scenario("dumbbell-100g-early-marks", overrides=changes, expect=CongestionScenario)
+    network = network.with_overrides({"queue.ecn_threshold_bytes": network.queue.buffer_bytes})
+    ours, theirs = (
+        play_together(network, one, one, 1e-3, 0).goodput_bps[:50].mean()
+        for one in (with_constants(), get_transport("dctcp"))
+    )
+    assert ours > 0.97 * theirs
 
 
 def test_above_the_target_it_decreases_at_once_by_the_relative_excess() -> None:
@@ -175,12 +212,11 @@ def test_a_loss_matters_as_much_as_the_queue(queue: float, decrease: float) -> N
     assert window(driver) / before == pytest.approx(1.0 - decrease)
 
 
-def test_after_a_time_out_it_begins_with_a_window_of_one_packet() -> None:
-    driver = settled(with_constants())
-    half = 0.5 * window(driver)
+def test_after_a_time_out_it_begins_with_a_window_of_one_packet_and_grows_as_at_first() -> None:
+    driver = settled(with_constants(start_growth=0.5))
     driver.time_out()
     assert window(driver) == 1.0
-    assert driver.flow.ssthresh == pytest.approx(half)
+    assert driver.flow.state[law.GAIN] == 0.5
 
 
 def test_below_two_packets_two_leave_together_at_the_rate_of_the_window() -> None:
@@ -217,6 +253,20 @@ def test_windows_are_paced() -> None:
     driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
     rate_bps = window(driver) * driver.flow.packet_bytes * 8e9 / driver.flow.base_rtt_ns
     assert driver.flow.pacing_rate_bps == pytest.approx(2.0 * rate_bps, rel=0.01)
+
+
+@pytest.mark.parametrize(("cwnd", "of_line"), [(2.0, 0.125), (1e4, None)])
+def test_the_start_has_a_least_pace_for_long_paths_and_half_a_window_more(
+    cwnd: float, of_line: float | None
+) -> None:
+    """An eighth of the line, unless the window is sent faster anyway."""
+    driver = Driver(with_constants(pace=1.5), cwnd=cwnd)
+    driver.flow.base_rtt_ns = int(1000 * packet_ns(driver))
+    driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
+    line_bps = driver.flow.line_rate_bps
+    rate_bps = 2.0 * window(driver) * driver.flow.packet_bytes * 8e9 / driver.flow.base_rtt_ns
+    expected = rate_bps if of_line is None else of_line * line_bps
+    assert driver.flow.pacing_rate_bps == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("change", [{"target": 1e9}, {"growth": math.nan}, {"patience": -1.0}])
