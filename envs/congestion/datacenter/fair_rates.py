@@ -40,7 +40,7 @@ class LoadedLinks:
         self.distinct = np.unique(both, axis=0, return_index=True)[1]
         """One flow of each path."""
 
-    def host_load(self, flows: NDArray[np.int64]) -> HostLoad:
+    def host_load(self, flows: NDArray[np.int64]) -> LinkLoad:
         """Return the load of the hosts on the links, with the flows of a host taking turns.
 
         Args:
@@ -53,7 +53,19 @@ class LoadedLinks:
         # Padding, -1, indexes the last column, which is dropped.
         np.add.at(data, (src[:, None], self.data_links[flows]), turn[:, None])
         np.add.at(acks, (src[:, None], self.ack_links[flows]), self._ack_bytes_per_byte * turn[:, None])
-        return HostLoad(data[:, :-1], acks[:, :-1], n_flows)
+        return LinkLoad(data[:, :-1], acks[:, :-1], n_flows)
+
+    def flow_load(self, flows: NDArray[np.int64]) -> LinkLoad:
+        """Return the load of single flows on the links.
+
+        Args:
+            flows: Indices of the active flows.
+        """
+        each = np.arange(len(flows))[:, None]
+        data, acks = (np.zeros((len(flows), self._n_links + 1)) for _ in range(2))
+        data[each, self.data_links[flows]] = 1.0  # padding, -1, indexes the last column, which is dropped
+        acks[each, self.ack_links[flows]] = self._ack_bytes_per_byte
+        return LinkLoad(data[:, :-1], acks[:, :-1], np.ones(len(flows), np.int64))
 
     def static_shares(self) -> FloatArray:
         """Return the fair rate of every host with all paths in use, as a fraction of its line rate.
@@ -65,13 +77,13 @@ class LoadedLinks:
         return np.where(load.n_flows > 0, rates_bps / self._fabric.line_rate_bps, 1.0)
 
 
-class HostLoad(NamedTuple):
-    """Bytes on each link per byte that a host sends.
+class LinkLoad(NamedTuple):
+    """Bytes on each link per byte that a sender, a host or a flow, sends.
 
     Attributes:
-        data: Load of data packets, shape (n_hosts, n_links).
-        acks: Load of the returning ACKs, shape (n_hosts, n_links).
-        n_flows: Number of flows of each host, shape (n_hosts,).
+        data: Load of data packets, shape (n_senders, n_links).
+        acks: Load of the returning ACKs, shape (n_senders, n_links).
+        n_flows: Number of flows of each sender, shape (n_senders,).
     """
 
     data: FloatArray
@@ -79,10 +91,10 @@ class HostLoad(NamedTuple):
     n_flows: NDArray[np.int64]
 
     def fair_rates_bps(self, capacity_bps: FloatArray) -> FloatArray:
-        """Return max-min fair host rates, leaving capacity for ACKs, shape (n_hosts,); 0 without flows.
+        """Return max-min fair rates of the senders, leaving capacity for ACKs; 0 for a sender without flows.
 
-        Unlike max-min fair rates of flows, these rates can be assigned to hosts: the flows of a host take
-        turns, so none of them can be slowed down individually.
+        Those of hosts can be assigned to them: the flows of a host take turns, so none of them can be slowed
+        down individually.
 
         Args:
             capacity_bps: Shape (n_links,).

@@ -151,7 +151,7 @@ def flow_metrics(flows: FlowTable, now_s: float, *, drained: bool = False) -> di
         metrics["offered_bps"] = float(flows.size_bytes[finite].sum()) * 8.0 / now_s
         metrics["offered_flows"] = float(finite.sum())
         metrics["completed_flows"] = float((finite & ~np.isnan(flows.finish_s)).sum())
-        metrics |= _slowdown_metrics(flows, now_s, drained=drained)
+        metrics |= slowdown_quantiles(*fct_slowdowns(flows, now_s), drained=drained)
     rounds_s = round_completions_s(flows, now_s)
     if len(rounds_s):
         metrics["round_completion_mean_s"] = float(rounds_s.mean())
@@ -172,9 +172,16 @@ def fct_slowdowns(flows: FlowTable, now_s: float) -> tuple[FloatArray, NDArray[n
     return (age_s / flows.ideal_fct_s)[counted], flows.size_bytes[counted]
 
 
-def _slowdown_metrics(flows: FlowTable, now_s: float, *, drained: bool) -> dict[str, float]:
-    """Return quantiles of slowdowns; those of the largest flows where they are not cut off at the end."""
-    slowdown, size_bytes = fct_slowdowns(flows, now_s)
+def slowdown_quantiles(
+    slowdown: FloatArray, size_bytes: NDArray[np.int64], *, drained: bool
+) -> dict[str, float]:
+    """Return median and 99th percentile of slowdowns, by metric, of all flows and by size.
+
+    Args:
+        slowdown: Slowdown of each flow, shape (n_flows,).
+        size_bytes: Payload of each flow, shape (n_flows,).
+        drained: Whether flows of 10 MB and more are not cut off at the end; else they are left out.
+    """
     small, large = size_bytes < SMALL_FLOW_BYTES, size_bytes >= LARGE_FLOW_BYTES
     huge = drained & (size_bytes >= HUGE_FLOW_BYTES)
     metrics = {}
