@@ -7,8 +7,8 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - Others that keep longer queues would take everything. They are noticed after some round trips in which
   decreases had no effect, and the target rises; meanwhile marks count, too
   (:mod:`~sysgym.emulator.packets.transports.other_laws`). Queues that many flows of its own keep are no sign.
-- A window first grows by a share of itself, doubling in a round trip. The share halves with each decrease, and
-  doubles, up to a quarter, in each round in which the queue was short for a moment. So a burst of another
+- A window first doubles in a round trip. The share of it by which it grows then halves with each decrease,
+  and doubles, up to a quarter, in each round in which the queue was short for a moment. So a burst of another
   flow does not end the start, and windows on long or fast paths, which additive growth would take hundreds of
   round trips to fill, follow the room that others leave. The mean queue would be no sign of room: bursts keep
   it above a target of few packets.
