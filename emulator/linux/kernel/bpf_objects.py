@@ -280,6 +280,26 @@ def find_program(name: str) -> int:
     return _find(name, "prog")
 
 
+def run_times(part: str) -> dict[int, tuple[int, int]]:
+    """Return nanoseconds and number of runs of the programs with such a part in their names, by program.
+
+    The kernel counts them while its setting ``kernel.bpf_stats_enabled`` is 1. It keeps 15 characters of a
+    program's name, that of its function.
+
+    Raises:
+        BackendUnavailable: There is no libbpf, or this process may not list the programs.
+    """
+    found = {}
+    for descriptor in _descriptors("prog"):
+        lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
+        of_program = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+        name = _name_of(descriptor, _INFO["prog"])
+        os.close(descriptor)
+        if part in name:
+            found[int(of_program["prog_id"])] = int(of_program["run_time_ns"]), int(of_program["run_cnt"])
+    return found
+
+
 def names(kind: str) -> Iterator[str]:
     """Yield the names of all objects of a kind (one of :data:`KINDS`) in the kernel, whoever loaded them.
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from sysgym.emulator.linux.kernel.bpf_objects import run_times
 from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, N_PARAMETERS
 from sysgym.scenarios.errors import SysgymError
 
 from .conftest import SLOW_DUMBBELL, MakeWorld
 from .test_neural import measure
-from .test_world import PAYLOAD_SHARE, RATE_BPS
+from .test_world import PAYLOAD_SHARE, RATE_BPS, run
 
 pytestmark = pytest.mark.linux
 
@@ -43,6 +46,21 @@ def test_marks_count_where_the_target_is_raised_only(make_world: MakeWorld) -> N
         for share in (1.0, 0.01)
     ]
     assert all(20.0 < queue < 45.0 for queue in queues)
+
+
+def test_the_kernel_counts_the_time_of_its_program(make_world: MakeWorld) -> None:
+    setting = Path("/proc/sys/kernel/bpf_stats_enabled")
+    before = setting.read_text()
+    world = make_world(transport=LAW, parameters=constants())
+    world.reset(1)
+    try:
+        setting.write_text("1")
+        run(world, 0.5)
+    finally:
+        setting.write_text(before)
+    counted = [(taken_ns, runs) for taken_ns, runs in run_times("_cong").values() if runs > 100]
+    assert any(20.0 < taken_ns / runs < 1e5 for taken_ns, runs in counted)
+    assert not run_times("no such program")
 
 
 def test_other_parameters_are_refused(make_world: MakeWorld) -> None:
