@@ -42,9 +42,10 @@ def fair_slowdowns(network: Network, fabric: Fabric) -> FloatArray:
     links, transport = LoadedLinks(network, fabric), network.scenario.transport
     capacity_bps = np.asarray(network.link_rate_bps, np.float64)
     line_bps = np.array([capacity_bps[path[path >= 0]].min() for path in links.data_links])
-    left_bits = np.array([8.0 * wire_bytes(int(size), transport) for size in schedule.size_bytes])
+    left_bits: FloatArray = np.array([8.0 * wire_bytes(int(size), transport) for size in schedule.size_bytes])
     own_s = flows.ideal_fct_s - left_bits / line_bps
-    shared_s = _completion_times_s(schedule.start_ns * 1e-9, left_bits, links, capacity_bps)
+    start_s: FloatArray = schedule.start_ns * np.float64(1e-9)
+    shared_s = _completion_times_s(start_s, left_bits, links, capacity_bps)
     slowdowns: FloatArray = (shared_s + own_s) / flows.ideal_fct_s
     return slowdowns
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sysgym.emulator.network import FlowSchedule
 from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.envs.congestion.datacenter.fair_sharing import fair_slowdowns
 from sysgym.envs.congestion.datacenter.measurement import Fabric
 from sysgym.scenarios import CongestionScenario, load_scenario
