@@ -11,7 +11,9 @@
 
 #define OWN_WINDOW FIXED_ONE
 #define ROUNDS_IN_VAIN 8
-#define LEAST_GAIN (FIXED_ONE / 64)
+#define LEAST_GAIN (FIXED_ONE / 64) /* a smaller one is none */
+#define GROWTH_OF_PATH_SHIFT 9 /* additive growth, over the packets on the empty path */
+#define LONG_PATH (200 * FIXED_ONE) /* to which decreases are in proportion at most */
 #define TOGETHER 2 /* where the window is smaller; with segmentation offload they leave together, too */
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
@@ -42,7 +44,7 @@ struct constants {
 /* What a connection remembers between ACKs. Of `company.counted` rounds, decreases were in vain. */
 struct law {
 	unsigned int packets; /* the window, with its fraction; may be less than one packet */
-	unsigned int gain; /* growth in a round trip over the window, where it is more than the additive one */
+	unsigned int gain; /* growth in a round trip that is no additive one, over the window on a filled path */
 	unsigned int decreased_at_us;
 	struct company company;
 };
@@ -77,20 +79,34 @@ FIXED_POINT fixed target_of(const struct constants *constants, const struct law 
 	return stretched(target_at(constants, law->packets), law->company.stretch);
 }
 
-/* Growth, in packets a round trip: another one beside other laws. */
-FIXED_POINT fixed present_growth(const struct constants *constants, const struct law *law)
+FIXED_POINT fixed geometric_mean(fixed one, fixed other)
 {
+	fixed doubled = fixed_log2(one) + fixed_log2(other);
+
+	return fixed_exp2((doubled >> 1) - (FIXED_SHIFT << FIXED_SHIFT));
+}
+
+FIXED_POINT fixed path_of(const struct told *told)
+{
+	return packets_in(delay_ns(told->base_rtt_ns, 0), told->line_ns);
+}
+
+/* Growth, in packets a round trip: another one beside other laws. */
+FIXED_POINT fixed present_growth(const struct constants *constants, const struct law *law, fixed path)
+{
+	fixed additive = constants->growth + (path >> GROWTH_OF_PATH_SHIFT);
+
 	if (law->company.stretch)
 		return constants->growth_beside;
-	return most_of(constants->growth, fixed_product(law->gain, law->packets));
+	return most_of(additive, fixed_product(law->gain, geometric_mean(law->packets, most_of(law->packets, path))));
 }
 
 /* The window after an ACK that tells of a queue below the target. */
-FIXED_POINT unsigned int law_grow(const struct constants *constants, struct law *law, unsigned int acked)
+FIXED_POINT unsigned int law_grow(const struct constants *constants, struct law *law, fixed path, unsigned int acked)
 {
 	fixed share = least_of(fixed_quotient((unsigned long long)acked << FIXED_SHIFT,
 					      most_of(law->packets, FIXED_ONE)), FIXED_ONE);
-	fixed packets = law->packets + fixed_product(present_growth(constants, law), share);
+	fixed packets = law->packets + fixed_product(present_growth(constants, law, path), share);
 
 	return least_of(packets, 0xffffffffu);
 }
@@ -100,7 +116,7 @@ FIXED_POINT void decrease_to(struct law *law, fixed factor, unsigned int now_us)
 {
 	law->decreased_at_us = now_us;
 	law->packets = fixed_product(law->packets, factor);
-	law->gain = most_of(law->gain / 2, LEAST_GAIN);
+	law->gain = law->gain / 2 >= LEAST_GAIN ? law->gain / 2 : 0;
 }
 
 /* By what a queue above the target multiplies the window. */
@@ -123,7 +139,7 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	if (queue < target)
 		return 1;
 	if (told->now_us - law->decreased_at_us >= told->present_rtt_us) {
-		fixed path = packets_in(delay_ns(told->base_rtt_ns, 0), told->line_ns);
+		fixed path = least_of(path_of(told), LONG_PATH);
 
 		decrease_to(law, factor_of_queue(constants, law, queue, target, path), told->now_us);
 	}
@@ -134,7 +150,7 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues)
 {
 	if (4 * queues->least < queues->target)
-		law->gain = most_of(law->gain, least_of(2ll * law->gain, constants->calm_growth));
+		law->gain = most_of(law->gain, least_of(most_of(2ll * law->gain, LEAST_GAIN), constants->calm_growth));
 }
 
 /* Adapt the target to the company of the round; beside other laws heed marks. */

@@ -7,11 +7,14 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - Others that keep longer queues would take everything. They are noticed after some round trips in which
   decreases had no effect, and the target rises; meanwhile marks count, too
   (:mod:`~sysgym.emulator.packets.transports.other_laws`). Queues that many flows of its own keep are no sign.
-- A window first doubles in a round trip. The share of it by which it grows then halves with each decrease,
-  and doubles, up to a quarter, in each round in which the queue was short for a moment. So a burst of another
-  flow does not end the start, and windows on long or fast paths, which additive growth would take hundreds of
-  round trips to fill, follow the room that others leave. The mean queue would be no sign of room: bursts keep
-  it above a target of few packets.
+- A window first grows by a gain of one. It halves with each decrease, and doubles, up to a quarter, in each
+  round in which the queue was short for a moment. So a burst of another flow does not end the start, and
+  windows on long or fast paths, which additive growth would take hundreds of round trips to fill, follow the
+  room that others leave. The mean queue would be no sign of room: bursts keep it above the target.
+- The gain is a share of the geometric mean of the window and of the packets on the empty path. So of several
+  flows the small ones grow faster; shares of the windows alone would keep their proportion.
+- A decrease is in proportion to the excess over the queue and the path, but no more than 200 packets of it, and
+  additive growth is more on long paths. Else flows on them would take thousands of round trips to share.
 - A window may grow if at least half of it was in flight (RFC 7661, 4.3): a paced one is full at few moments.
 - Windows are paced, in the start at an eighth of the line's rate or more, which shortens small flows on long
   paths and changes nothing where a window is sent faster anyway, as in an incast.
@@ -76,9 +79,9 @@ CONSTANTS = (
     ),
     Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
-    Constant("calm_growth", 0.25, 0.01, 1.0, "largest growth after calm rounds, as a share of the window"),
+    Constant("calm_growth", 0.25, 0.01, 1.0, "largest gain after calm rounds"),
     Constant("growth_beside", 3.0, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
-    Constant("start_growth", 1.0, 0.05, 2.0, "growth at the start, as a share of the window"),
+    Constant("start_growth", 1.0, 0.05, 2.0, "gain at the start"),
     Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
     Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
@@ -111,7 +114,9 @@ SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
 OWN_WINDOW = 1.0  # packets; queues up to the target of such a window are no sign of other laws
 ROUNDS_IN_VAIN = 8.0
 CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
-LEAST_GAIN = 1.0 / 64.0
+LEAST_GAIN = 1.0 / 64.0  # a smaller one is none
+GROWTH_OF_PATH = 1.0 / 512.0  # additive growth, over the packets on the empty path
+LONG_PATH = 200.0  # packets, to which decreases are in proportion at most
 PACE_OF_GAIN = 0.5  # windows a round trip; what a window grows by has to be sent
 LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
 TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
@@ -120,7 +125,7 @@ LOSS_REST = 16.0  # round trips
 
 # Slots of flow.state, beside those of rounds and other_laws.
 DECREASED_AT_NS = other_laws.OWN
-GAIN = other_laws.OWN + 1  # growth in a round trip over the window, where it is more than the additive one
+GAIN = other_laws.OWN + 1  # growth in a round trip that is no additive one, over the window on a filled path
 
 
 @njit(forceinline=True)
@@ -131,6 +136,12 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
     pace_window(flow, parameter(event, PACE) + PACE_OF_GAIN * gain, rtt_ns, TOGETHER)
     if flow.state[WINDOW] >= TOGETHER:
         flow.pacing_rate_bps = max(flow.pacing_rate_bps, LEAST_OF_LINE * gain * flow.line_rate_bps)
+
+
+@njit(forceinline=True)
+def path_packets(flow: Any) -> float:
+    """Return the packets that the empty path holds."""
+    return float(line_packets_per_ns(flow) * flow.base_rtt_ns)
 
 
 @njit(forceinline=True)
@@ -158,7 +169,9 @@ def present_growth(flow: Any, event: Any) -> float:
     """Return the growth, in packets a round trip: another one beside other laws."""
     if flow.state[STRETCH] > 0.0:
         return float(parameter(event, GROWTH_BESIDE))
-    return float(max(parameter(event, GROWTH), flow.state[GAIN] * flow.state[WINDOW]))
+    window, path = flow.state[WINDOW], path_packets(flow)
+    additive = parameter(event, GROWTH) + GROWTH_OF_PATH * path
+    return float(max(additive, flow.state[GAIN] * math.sqrt(window * max(window, path))))
 
 
 @njit(forceinline=True)
@@ -183,20 +196,20 @@ def decrease_by(flow: Any, event: Any, share: float) -> None:
     state = flow.state
     state[DECREASED_AT_NS] = event.now_ns
     state[WINDOW] *= 1.0 - share
-    state[GAIN] = max(0.5 * state[GAIN], LEAST_GAIN)
+    gain = 0.5 * state[GAIN]
+    state[GAIN] = gain if gain >= LEAST_GAIN else 0.0
 
 
 @njit(forceinline=True)
 def follow_delay(flow: Any, event: Any) -> None:
     """Grow while the queue is below the target; above it, decrease at most once per round trip."""
     state = flow.state
-    per_ns = line_packets_per_ns(flow)
-    queue = per_ns * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0)
+    queue = line_packets_per_ns(flow) * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0)
     target = present_target(flow, event)
     if queue < target:
         grow(flow, event)
     elif may_decrease(flow, event):
-        excess = (queue - target) / (queue + per_ns * flow.base_rtt_ns)
+        excess = (queue - target) / (queue + min(path_packets(flow), LONG_PATH))
         decrease = parameter(event, DECREASE) * excess
         decrease *= 2.0 ** (-parameter(event, STRETCH_CALM) * state[STRETCH])
         decrease_by(flow, event, min(decrease, parameter(event, MOST_DECREASE)))
@@ -207,7 +220,7 @@ def note_calm(flow: Any, event: Any, target: float) -> None:
     """Double the gain, up to its largest after the start, if the queue was short for a moment."""
     gain = flow.state[GAIN]
     if least_queue(flow) < CALM_QUEUE * target:
-        flow.state[GAIN] = max(gain, min(2.0 * gain, parameter(event, CALM_GROWTH)))
+        flow.state[GAIN] = max(gain, min(max(2.0 * gain, LEAST_GAIN), parameter(event, CALM_GROWTH)))
 
 
 @njit

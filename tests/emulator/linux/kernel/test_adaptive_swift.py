@@ -22,9 +22,10 @@ MOST_QUEUE = 2.0**24
 
 SOURCE = """
 #include "adaptive_swift.h"
-unsigned int grow(const struct constants *constants, struct law *law, unsigned int acked)
+unsigned int grow(const struct constants *constants, struct law *law, const struct told *told,
+		  unsigned int acked)
 {
-	return law_grow(constants, law, acked);
+	return law_grow(constants, law, path_of(told), acked);
 }
 int follow(const struct constants *constants, struct law *law, const struct told *told)
 {
@@ -100,7 +101,7 @@ def draw_law(rng: np.random.Generator) -> Law:
     packets = company.draw_packets(rng)
     memory = Law(
         packets=round(packets * ONE),
-        gain=round(2.0 ** rng.uniform(np.log2(law.LEAST_GAIN), 1.0) * ONE),
+        gain=rng.integers(4) and round(2.0 ** rng.uniform(np.log2(law.LEAST_GAIN) + 0.01, 1.0) * ONE),
         company=company.draw_company(packets, rng),
     )
     memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2)
@@ -157,7 +158,7 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     law.follow_delay(flow, event)
     assume(flow.state[rounds.WINDOW] < MOST_PACKETS)
     if compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told)):
-        memory.packets = compiled.grow(fixed, ctypes.byref(memory), event.acked_packets)
+        memory.packets = compiled.grow(fixed, ctypes.byref(memory), ctypes.byref(told), event.acked_packets)
     assert_alike(memory, flow)
     assert (memory.decreased_at_us == now_us) == (flow.state[law.DECREASED_AT_NS] == event.now_ns)
 
@@ -269,7 +270,7 @@ def test_nothing_overflows(
     may_grow = compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told))
     assert memory.packets <= before.packets
     assert memory.packets >= before.packets * (1.0 - fixed[law.MOST_DECREASE] / ONE) - 2
-    grown = compiled.grow(fixed, ctypes.byref(memory), acked) & 0xFFFFFFFF
+    grown = compiled.grow(fixed, ctypes.byref(memory), ctypes.byref(told), acked) & 0xFFFFFFFF
     assert grown >= memory.packets or not may_grow
     seen = Seen(most, middle, least, line_ns, acked, share, 0)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
