@@ -13,8 +13,8 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
   room that others leave. The mean queue would be no sign of room: bursts keep it above the target.
 - The gain is a share of the geometric mean of the window and of the packets on the empty path. So of several
   flows the small ones grow faster; shares of the windows alone would keep their proportion.
-- A decrease is in proportion to the excess over the queue and the path, but no more than 200 packets of it, and
-  additive growth is more on long paths. Else flows on them would take thousands of round trips to share.
+- A decrease is the excess over the queue and the path, of which no more than 200 packets count, and additive
+  growth is more on long paths. Else flows on them would take thousands of round trips to share.
 - A window may grow if at least half of it was in flight (RFC 7661, 4.3): a paced one is full at few moments.
 - Windows are paced, in the start at an eighth of the line's rate or more, which shortens small flows on long
   paths and changes nothing where a window is sent faster anyway, as in an incast.

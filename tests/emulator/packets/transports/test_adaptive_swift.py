@@ -25,10 +25,15 @@ def with_constants(**changes: float) -> Transport:
 def settled(transport: Transport, cwnd: float = 40.0) -> Driver:
     """A flow that no longer starts, at the beginning of a round."""
     driver = Driver(transport, cwnd=cwnd)
-    driver.flow.state[law.GAIN] = law.LEAST_GAIN
+    driver.flow.state[law.GAIN] = 0.0
     one_round(driver)
-    driver.flow.state[law.GAIN] = law.LEAST_GAIN
+    driver.flow.state[law.GAIN] = 0.0
     return driver
+
+
+def path(driver: Driver) -> float:
+    """Packets on the empty path."""
+    return float(driver.flow.base_rtt_ns / packet_ns(driver))
 
 
 def window(driver: Driver) -> float:
@@ -56,7 +61,7 @@ def test_below_the_target_it_grows_by_its_growth() -> None:
     driver = settled(with_constants(growth=3.0))
     before = window(driver)
     one_round(driver, queue=1.0)
-    assert window(driver) - before == pytest.approx(3.0, rel=0.15)
+    assert window(driver) - before == pytest.approx(3.0 + path(driver) / 512, rel=0.15)
 
 
 def test_the_gain_halves_with_each_decrease_and_doubles_in_calm_rounds() -> None:
@@ -72,10 +77,13 @@ def test_the_gain_halves_with_each_decrease_and_doubles_in_calm_rounds() -> None
         assert driver.flow.state[law.GAIN] == gain
 
 
-def test_the_gain_has_a_least_value() -> None:
-    driver = settled(with_constants())
-    for _ in range(3):
+def test_a_gain_below_the_least_is_none_and_a_calm_round_brings_it_back() -> None:
+    driver = Driver(with_constants(start_growth=1.0), cwnd=100.0)
+    for _ in range(7):
+        assert driver.flow.state[law.GAIN] >= law.LEAST_GAIN
         ack_queue(driver, queue=1e4)
+    assert driver.flow.state[law.GAIN] == 0.0
+    one_round(driver, queue=0.1)
     assert driver.flow.state[law.GAIN] == law.LEAST_GAIN
 
 
@@ -86,9 +94,10 @@ def test_a_calm_round_does_not_reduce_the_gain_of_the_start() -> None:
 
 
 def test_it_grows_by_its_gain_where_that_is_more_and_beside_other_laws_by_another_growth() -> None:
-    driver = settled(with_constants(growth=1.0, growth_beside=3.0))
+    driver = settled(with_constants(growth=1.0, growth_beside=3.0), cwnd=100.0)
     driver.flow.state[law.GAIN] = 0.125
     before = window(driver)
+    assert before > path(driver)
     driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
     assert window(driver) - before == pytest.approx(0.125, rel=1e-6)
     driver.flow.state[other_laws.STRETCH] = 0.5
@@ -97,11 +106,46 @@ def test_it_grows_by_its_gain_where_that_is_more_and_beside_other_laws_by_anothe
     assert window(driver) - before == pytest.approx(3.0 / before, rel=1e-6)
 
 
-def test_at_the_start_it_doubles_in_a_round_trip() -> None:
-    driver = Driver(with_constants(start_growth=1.0), cwnd=20.0)
-    for _ in range(20):
+def test_small_windows_grow_faster() -> None:
+    """The gain is a share of the geometric mean of window and path."""
+    growths = []
+    for cwnd in (4.0, 16.0):
+        driver = settled(with_constants(), cwnd=cwnd)
+        driver.flow.state[law.GAIN] = 0.25
+        driver.flow.state[rounds.WINDOW] = cwnd
         driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
-    assert window(driver) == pytest.approx(40.0, rel=0.05)
+        growths.append((window(driver) - cwnd) * cwnd)
+        assert growths[-1] == pytest.approx(0.25 * math.sqrt(cwnd * path(driver)), rel=1e-6)
+    assert growths[1] / growths[0] == pytest.approx(2.0)
+
+
+def test_a_start_on_a_filled_path_doubles_the_window_in_a_round_trip() -> None:
+    driver = Driver(with_constants(start_growth=1.0), cwnd=100.0)
+    for _ in range(100):
+        driver.ack(rtt_ns=int(driver.flow.base_rtt_ns))
+    assert window(driver) == pytest.approx(200.0, rel=0.05)
+
+
+def test_decreases_on_a_long_path_are_those_of_200_packets() -> None:
+    factors = []
+    for packets in (200, 2000):
+        driver = Driver(with_constants(decrease=0.5, most_decrease=0.75), cwnd=400.0)
+        driver.flow.base_rtt_ns = int(packets * packet_ns(driver))
+        factors.append(ack_queue(driver, queue=50.0))
+    assert factors[0] == pytest.approx(factors[1], rel=1e-3)
+    assert factors[0] < 0.95
+
+
+def test_few_flows_on_a_long_fast_path_become_equal() -> None:
+    """Growth in proportion to the window would leave the path to the first one."""
+    changes = {
+        "topology.link_rate_bps": 77e9,
+        "topology.link_delay_s": 43e-6,
+        "workload.start_jitter_s": 3e-3,
+    }
+    network = load_scenario("dumbbell-10g", overrides=changes, expect=CongestionScenario)
+    found = measure_sharing(network, with_constants(), with_constants(), 0.3, 1)
+    assert found.jain_index > 0.95
 
 
 @pytest.mark.parametrize(("in_flight", "grows"), [(15, False), (25, True)])
