@@ -110,8 +110,6 @@ def change(
     state[rounds.RTT_LEAST_NS] = rtt_ns
     state[rounds.RTT_SUM_NS] = 100.0 * rtt_ns
     state[rounds.DELIVERED] = 1e9
-    if law is adaptive_swift:
-        state[law.GAIN] = law.LEAST_GAIN
     flow = SimpleNamespace(
         state=state, line_rate_bps=LINE_BPS, base_rtt_ns=BASE_RTT_NS, packet_bytes=PACKET_BYTES, nxt=0,
         ssthresh=1.0, srtt_ns=rtt_ns, in_recovery=0,
