@@ -22,8 +22,7 @@ MOST_QUEUE = 2.0**24
 
 SOURCE = """
 #include "adaptive_swift.h"
-unsigned int grow(const struct constants *constants, struct law *law, const struct told *told,
-		  unsigned int acked)
+unsigned int grow(const struct constants *constants, struct law *law, const struct told *told, int acked)
 {
 	return law_grow(constants, law, path_of(told), acked);
 }
