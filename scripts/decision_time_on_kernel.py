@@ -1,6 +1,6 @@
 """Measure how long congestion controls take for an ACK in the kernel.
 
-    sudo .venv/bin/python scripts/decision_time_on_kernel.py adaptive_swift adaptive_target neural dctcp cubic
+    sudo .venv/bin/python scripts/decision_time_on_kernel.py adaptive_swift adaptive_target neural dctcp
 
 Plays linux-dumbbell-100m for some seconds with each law and prints the mean time of its eBPF program for an
 ACK, as the kernel counts it (kernel.bpf_stats_enabled, which is set for that time): whatever the program

@@ -6,8 +6,7 @@
 For each scenario of a results folder whose flows end and begin by themselves, computes the slowdowns under
 max-min fair sharing on the seeds of its rows, without packets. Prints how far DCTCP, the law and fair sharing
 are from each other, in percent: means of logarithms, with 95 % intervals (bootstrap over seeds, and over
-trainings of the law). A law that shares fairly cannot be better than fair sharing by much: where fair sharing
-is worse than DCTCP, DCTCP favours flows of that size, and other flows pay.
+trainings of the law). Where fair sharing is worse than DCTCP, DCTCP favours flows of that size over others.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@
 #define ROUNDS_IN_VAIN 8
 #define LEAST_GAIN (FIXED_ONE / 64) /* a smaller one is none */
 #define GROWTH_OF_PATH_SHIFT 9 /* additive growth, over the packets on the empty path */
-#define LONG_PATH (200 * FIXED_ONE) /* to which decreases are in proportion at most */
+#define LONG_PATH (200 * FIXED_ONE) /* packets of the path that count in a decrease at most */
 #define TOGETHER 2 /* where the window is smaller; with segmentation offload they leave together, too */
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
@@ -41,10 +41,10 @@ struct constants {
 	int loss_least;
 };
 
-/* What a connection remembers between ACKs. Of `company.counted` rounds, decreases were in vain. */
+/* What a connection remembers between ACKs; `company.counted` is the number of rounds in vain. */
 struct law {
 	unsigned int packets; /* the window, with its fraction; may be less than one packet */
-	unsigned int gain; /* growth in a round trip that is no additive one, over the window on a filled path */
+	unsigned int gain; /* growth in a round trip, over the geometric mean of window and path */
 	unsigned int decreased_at_us;
 	struct company company;
 };

@@ -116,7 +116,7 @@ ROUNDS_IN_VAIN = 8.0
 CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
 LEAST_GAIN = 1.0 / 64.0  # a smaller one is none
 GROWTH_OF_PATH = 1.0 / 512.0  # additive growth, over the packets on the empty path
-LONG_PATH = 200.0  # packets, to which decreases are in proportion at most
+LONG_PATH = 200.0  # packets of the path that count in a decrease at most
 PACE_OF_GAIN = 0.5  # windows a round trip; what a window grows by has to be sent
 LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
 TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
@@ -125,7 +125,7 @@ LOSS_REST = 16.0  # round trips
 
 # Slots of flow.state, beside those of rounds and other_laws.
 DECREASED_AT_NS = other_laws.OWN
-GAIN = other_laws.OWN + 1  # growth in a round trip that is no additive one, over the window on a filled path
+GAIN = other_laws.OWN + 1  # growth in a round trip, over the geometric mean of window and path
 
 
 @njit(forceinline=True)

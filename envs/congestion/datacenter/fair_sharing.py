@@ -19,8 +19,8 @@ def fair_slowdowns(network: Network, fabric: Fabric) -> FloatArray:
 
     Rates change at once when a flow begins or ends, links are always used in full, and no packet waits in a
     queue. What a flow needs beyond that, the time of a lone flow on an empty network less that of its bytes
-    on its slowest link, is added. So no transport that shares fairly can be better by much, and one that is
-    favours some flows. Links do not fail here, and lose nothing.
+    on its slowest link, is added. A transport under which flows of some size wait less favours them over
+    others. Links do not fail here, and lose nothing.
 
     Args:
         network: Network of the episode, after its reset.
