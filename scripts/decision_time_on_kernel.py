@@ -73,8 +73,8 @@ def main() -> None:
         print(table(given.laws))
     except SysgymError as error:
         sys.exit(f"error: {error}")
-    except PermissionError as error:
-        sys.exit(f"error: {error.filename}: {error.strerror}; run this as root")
+    except OSError as error:
+        sys.exit(f"error: {error.filename}: {error.strerror}; run this as root, on Linux 5.1 or later")
 
 
 def table(laws: Sequence[str]) -> str:

@@ -59,6 +59,10 @@ def main() -> None:
         for row in read_rows(given.folder):
             rows[row.scenario].append(row)
         body = [line for name, some in rows.items() for line in lines_of(name, some, given.law)]
+        if not body:
+            raise SysgymError(
+                f"{given.folder}: in no scenario there do all flows end and begin by themselves"
+            )
     except SysgymError as error:
         sys.exit(f"error: {error}")
     heads = ["scenario", "slowdown", ">fair sharing against DCTCP, %", f">`{given.law}` against DCTCP, %"]
@@ -70,13 +74,13 @@ def lines_of(name: str, rows: list[Row], law: str) -> list[list[str]]:
     scenario = load_scenario(name, expect=CongestionScenario)
     if scenario.workload.kind != "poisson" or scenario.workload.last_arrival_s is None:
         return []
+    missing = {BASELINE, law} - {row.contender.name for row in rows}
+    if missing:
+        raise SysgymError(f"{name}: no rows of {', '.join(sorted(missing))}")
     fair = fair_values(scenario, rows[0].split, sorted({row.seed for row in rows}))
     lines = []
     for metric, theirs in fair.items():
         values = values_of(rows, metric)
-        missing = {BASELINE, law} - values.keys()
-        if missing:
-            raise SysgymError(f"{name}: no rows of {', '.join(sorted(missing))} with {metric}")
         ours, base = np.log(values[law]), np.log(values[BASELINE])
         differences = (np.log(theirs) - base, ours - base, ours - np.log(theirs))
         lines.append([f"`{name}`", LABELS[metric], *map(_percent, differences)])

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
@@ -73,12 +73,16 @@ class Steady(SimpleNamespace):
 @contextmanager
 def in_python(law: ModuleType) -> Iterator[None]:
     """Replace a law's compiled functions by their source for the time of the block."""
-    own, common = (
-        {name: function.py_func for name, function in vars(module).items() if hasattr(function, "py_func")}
-        for module in (law, other_laws)
-    )
-    own["parameter"] = lambda event, index: float(event.parameters[index])
-    with patch.multiple(law, **own), patch.multiple(other_laws, **common):
+    with ExitStack() as patches:
+        for module in (law, other_laws, rounds):
+            source = {
+                name: function.py_func
+                for name, function in vars(module).items()
+                if hasattr(function, "py_func")
+            }
+            patches.enter_context(patch.multiple(module, **source))
+        own = {"parameter": lambda event, index: float(event.parameters[index])}
+        patches.enter_context(patch.multiple(law, **own))
         yield
 
 

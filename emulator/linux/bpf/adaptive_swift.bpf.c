@@ -33,7 +33,7 @@ INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_
 
 	if ((sample->rtt_us <= 0 || law_follow(constants, law, &told)) && may_grow &&
 	    limits_the_flow(tp, law->packets, true, TOGETHER))
-		law->packets = bounded(law_grow(constants, law, path_of(&told), sample->acked_sacked));
+		law->packets = bounded(law_grow(constants, law, &told, sample->acked_sacked));
 }
 
 /* Without a round trip, as while a time-out is repaired, the smoothed one is that of the queue before it. */

@@ -86,11 +86,6 @@ FIXED_POINT fixed geometric_mean(fixed one, fixed other)
 	return fixed_exp2((doubled >> 1) - (FIXED_SHIFT << FIXED_SHIFT));
 }
 
-FIXED_POINT fixed path_of(const struct told *told)
-{
-	return packets_in(delay_ns(told->base_rtt_ns, 0), told->line_ns);
-}
-
 /* Growth, in packets a round trip: another one beside other laws. */
 FIXED_POINT fixed present_growth(const struct constants *constants, const struct law *law, fixed path)
 {
@@ -102,8 +97,10 @@ FIXED_POINT fixed present_growth(const struct constants *constants, const struct
 }
 
 /* The window after an ACK that tells of a queue below the target. */
-FIXED_POINT unsigned int law_grow(const struct constants *constants, struct law *law, fixed path, unsigned int acked)
+FIXED_POINT unsigned int law_grow(const struct constants *constants, const struct law *law, const struct told *told,
+				  unsigned int acked)
 {
+	fixed path = packets_of_path(told->base_rtt_ns, told->line_ns);
 	fixed share = least_of(fixed_quotient((unsigned long long)acked << FIXED_SHIFT,
 					      most_of(law->packets, FIXED_ONE)), FIXED_ONE);
 	fixed packets = law->packets + fixed_product(present_growth(constants, law, path), share);
@@ -139,7 +136,7 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	if (queue < target)
 		return 1;
 	if (told->now_us - law->decreased_at_us >= told->present_rtt_us) {
-		fixed path = least_of(path_of(told), LONG_PATH);
+		fixed path = least_of(packets_of_path(told->base_rtt_ns, told->line_ns), LONG_PATH);
 
 		decrease_to(law, factor_of_queue(constants, law, queue, target, path), told->now_us);
 	}

@@ -80,12 +80,18 @@ FIXED_POINT fixed packets_in(unsigned long long time_ns, unsigned int line_ns)
 	return least_of(fixed_quotient(time_ns, line_ns), MOST_QUEUE);
 }
 
+/* Packets of the line that an empty path with this round trip holds. */
+FIXED_POINT fixed packets_of_path(unsigned long long rtt_ns, unsigned int line_ns)
+{
+	return packets_in(delay_ns(rtt_ns, 0), line_ns);
+}
+
 FIXED_POINT struct queues queues_of(const struct seen *seen)
 {
 	struct queues queues = {
 		.mean = packets_in(delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), seen->line_ns),
 		.least = packets_in(delay_ns(seen->least_rtt_ns, seen->base_rtt_ns), seen->line_ns),
-		.path = packets_in(delay_ns(seen->base_rtt_ns, 0), seen->line_ns),
+		.path = packets_of_path(seen->base_rtt_ns, seen->line_ns),
 	};
 
 	return queues;

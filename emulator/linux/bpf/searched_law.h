@@ -52,7 +52,7 @@ INLINE struct constants *constants_of(struct action *action)
 INLINE void apply(struct state *state, struct sock *sk, struct constants *constants, u32 line_ns, u32 rtt_us)
 {
 	struct law *law = &state->law;
-	u32 pace = constants ? law_pace(constants, law, packets_in(delay_ns(rtt_us * 1000ull, 0), line_ns)) : FIXED_ONE;
+	u32 pace = constants ? law_pace(constants, law, packets_of_path(rtt_us * 1000ull, line_ns)) : FIXED_ONE;
 
 	law->packets = set_window(&state->window, sk, law->packets, law_threshold(law), pace, TOGETHER, rtt_us);
 }

@@ -61,6 +61,7 @@ from sysgym.emulator.packets.transports.rounds import (
     line_packets_per_ns,
     pace_window,
     pacing_rtt_ns,
+    path_packets,
     present_rtt_ns,
     round_is_over,
 )
@@ -136,12 +137,6 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
     pace_window(flow, parameter(event, PACE) + PACE_OF_GAIN * gain, rtt_ns, TOGETHER)
     if flow.state[WINDOW] >= TOGETHER:
         flow.pacing_rate_bps = max(flow.pacing_rate_bps, LEAST_OF_LINE * gain * flow.line_rate_bps)
-
-
-@njit(forceinline=True)
-def path_packets(flow: Any) -> float:
-    """Return the packets that the empty path holds."""
-    return float(line_packets_per_ns(flow) * flow.base_rtt_ns)
 
 
 @njit(forceinline=True)

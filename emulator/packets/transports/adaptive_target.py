@@ -45,6 +45,7 @@ from sysgym.emulator.packets.transports.rounds import (
     grow_window,
     line_packets_per_ns,
     pace_window,
+    path_packets,
     present_rtt_ns,
     round_is_over,
 )
@@ -120,7 +121,7 @@ def set_window(flow: Any, event: Any, window: float) -> None:
 @njit
 def least_target(flow: Any, event: Any) -> float:
     """Return the target of the queue, in packets, where there are no other laws."""
-    path = line_packets_per_ns(flow) * flow.base_rtt_ns
+    path = path_packets(flow)
     of_small = parameter(event, TARGET_OF_SMALL) / math.sqrt(max(flow.state[WINDOW], SMALLEST_TARGETED))
     return float(parameter(event, TARGET) + of_small + parameter(event, TARGET_OF_PATH) * path)
 

@@ -73,6 +73,12 @@ def line_packets_per_ns(flow: Any) -> float:
 
 
 @njit(forceinline=True)
+def path_packets(flow: Any) -> float:
+    """Return the packets of the flow's line that the empty path holds."""
+    return float(line_packets_per_ns(flow) * flow.base_rtt_ns)
+
+
+@njit(forceinline=True)
 def present_rtt_ns(flow: Any) -> float:
     """Return the smoothed round trip, or that of the empty path if it is longer."""
     return max(flow.srtt_ns, float(flow.base_rtt_ns))

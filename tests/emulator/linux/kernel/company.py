@@ -62,7 +62,7 @@ def constants_of(header: str) -> list[str]:
 def simulator_in_python(law: ModuleType) -> Iterator[None]:
     """The simulator's own source as plain Python; an event is then the list of constants."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (law, other_laws):
+        for module in (law, other_laws, rounds):
             for name, function in vars(module).copy().items():
                 if hasattr(function, "py_func"):
                     patch.setattr(module, name, function.py_func)

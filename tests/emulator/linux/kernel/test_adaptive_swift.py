@@ -24,7 +24,7 @@ SOURCE = """
 #include "adaptive_swift.h"
 unsigned int grow(const struct constants *constants, struct law *law, const struct told *told, int acked)
 {
-	return law_grow(constants, law, path_of(told), acked);
+	return law_grow(constants, law, told, acked);
 }
 int follow(const struct constants *constants, struct law *law, const struct told *told)
 {
