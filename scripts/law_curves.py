@@ -75,14 +75,12 @@ def in_python(law: ModuleType) -> Iterator[None]:
     """Replace a law's compiled functions by their source for the time of the block."""
     with ExitStack() as patches:
         for module in (law, other_laws, rounds):
-            source = {
-                name: function.py_func
-                for name, function in vars(module).items()
-                if hasattr(function, "py_func")
-            }
-            patches.enter_context(patch.multiple(module, **source))
-        own = {"parameter": lambda event, index: float(event.parameters[index])}
-        patches.enter_context(patch.multiple(law, **own))
+            for name, function in vars(module).copy().items():
+                if hasattr(function, "py_func"):
+                    patches.enter_context(patch.object(module, name, function.py_func))
+        patches.enter_context(
+            patch.object(law, "parameter", lambda event, index: float(event.parameters[index]))
+        )
         yield
 
 
