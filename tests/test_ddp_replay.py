@@ -31,23 +31,37 @@ def processes_of(session: int) -> list[int]:
     return found
 
 
-@pytest.mark.slow
-def test_what_was_recorded_is_replayed(tmp_path: Path) -> None:
-    command = [sys.executable, str(SCRIPT), *SMALL, "4", "--out", str(tmp_path)]
+def recorded(folder: Path) -> str:
+    """Train four steps, keep their profiles in a folder, and return what the script prints."""
+    command = [sys.executable, str(SCRIPT), *SMALL, "4", "--out", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    found = re.search(
-        r"^(\d+) steps of (\d+) operations, (\d+) collectives matched$", done.stdout, re.MULTILINE
-    )
-    assert found is not None, done.stdout
+    return done.stdout
+
+
+def mean_error(printed: str, prediction: str) -> float:
+    """Mean error of a prediction of all steps, percent."""
+    error = re.search(rf"{prediction}, all steps: mean error ([\d.]+)%", printed)
+    assert error is not None, printed
+    return float(error[1])
+
+
+@pytest.mark.slow
+def test_what_was_recorded_is_replayed(tmp_path: Path) -> None:
+    printed = recorded(tmp_path)
+    found = re.search(r"^(\d+) steps of (\d+) operations, (\d+) collectives matched$", printed, re.MULTILINE)
+    assert found is not None, printed
     assert 1 <= int(found[1]) <= 4
     assert int(found[3]) >= 3
-    # The replay of a step with its own durations; not a prediction, which a busy machine would spoil.
-    error = re.search(r"durations of the step, all steps: mean error ([\d.]+)%", done.stdout)
-    assert error is not None
-    assert float(error[1]) < 10.0
-    assert "no replay: mean of earlier steps" in done.stdout or found[1] == "1"
+    assert "no replay: mean of earlier steps" in printed or found[1] == "1"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rank0.json", "rank1.json"]
+    assert mean_error(printed, "durations and gaps of the step") < 0.01
+    # A process that had to wait for its processor between two operations makes one recording unlike its
+    # replay; a graph that lacks dependencies, or has wrong ones, makes all of them so.
+    errors = [mean_error(printed, "durations of the step")]
+    while errors[-1] >= 10.0 and len(errors) < 5:
+        errors.append(mean_error(recorded(tmp_path), "durations of the step"))
+    assert errors[-1] < 10.0, errors
 
 
 @pytest.mark.slow
