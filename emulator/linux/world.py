@@ -141,7 +141,9 @@ class World:
                 first_port=SERVICE_PORT,
                 window_bytes=largest_window_bytes(scenario, self.topology),
             )
-            self.warnings += [f"the kernel has no setting net/{path}" for path in self._fabric.absent]
+            self.warnings += [
+                f"the kernel lacks or refuses the setting net/{path}" for path in self._fabric.absent
+            ]
             sharpen_timers()
             self._schedule = no_flows()
             self._begin_episode()

@@ -42,6 +42,8 @@ _EVERYWHERE = {
     "ipv4/conf/all/rp_filter": "0",
     "ipv4/conf/default/rp_filter": "0",
 }
+_OPTIONAL = (STEERING_SETTING,)
+"""Settings that a kernel may refuse, such as a processor that it keeps for other work (``isolcpus``)."""
 _IN_SWITCHES = {
     "ipv4/ip_forward": "1",
     "ipv4/conf/all/send_redirects": "0",
@@ -65,7 +67,7 @@ class Fabric:
         nodes: Mininet's nodes, by node id.
         interfaces: The sending interface of each link.
         addresses: Address of every host.
-        absent: Kernel settings that were requested and do not exist.
+        absent: Kernel settings that were requested and do not exist, or optional ones that were refused.
 
     Raises:
         BackendError: If the kernel refuses a request. Everything made until then is removed.
@@ -194,9 +196,9 @@ class Fabric:
                 # Without seeds of their own all switches would hash alike, and the second stage of a fabric
                 # would only see flows that the first has sorted.
                 own = {**_IN_SWITCHES, "ipv4/fib_multipath_hash_seed": str(_hash_seed(node_id))}
-            absent.update(node.namespace.set_sysctls({**everywhere, **own}))
+            absent.update(node.namespace.set_sysctls({**everywhere, **own}, _OPTIONAL))
         if self._delay_lines is not None:
-            self._delay_lines.node.namespace.set_sysctls(everywhere)
+            self._delay_lines.node.namespace.set_sysctls(everywhere, _OPTIONAL)
         self.absent = sorted(absent)
 
     def _n_ahead(self, ends: Transport, host: int) -> int:

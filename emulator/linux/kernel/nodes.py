@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,14 +60,18 @@ class Namespace:
         finally:
             enter(self._home_fd)
 
-    def set_sysctls(self, values: dict[str, str]) -> list[str]:
+    def set_sysctls(self, values: dict[str, str], optional: Collection[str] = ()) -> list[str]:
         """Write kernel settings of this namespace.
 
         Args:
             values: Path below /proc/sys/net -> value.
+            optional: Settings whose value the kernel may refuse.
 
         Returns:
-            The settings that this kernel does not have.
+            The settings that this kernel does not have, and optional ones that it refuses.
+
+        Raises:
+            BackendError: If /proc/sys cannot be written, or the kernel refuses another value.
         """
         absent = []
         with self.entered():
@@ -77,10 +81,17 @@ class Namespace:
                 except FileNotFoundError:
                     absent.append(path)
                     continue
+                except OSError as error:
+                    raise BackendError(
+                        f"/proc/sys/net/{path}: {error.strerror}; the backend needs /proc/sys writable, "
+                        "in a container the option --privileged"
+                    ) from error
                 try:
                     os.write(fd, value.encode())
                 except OSError as error:
-                    raise BackendError(f"net/{path} = {value}: {error.strerror}") from error
+                    if path not in optional:
+                        raise BackendError(f"net/{path} = {value}: {error.strerror}") from error
+                    absent.append(path)
                 finally:
                     os.close(fd)
         return absent
