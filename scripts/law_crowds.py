@@ -2,10 +2,12 @@
 
     python scripts/law_crowds.py adaptive_swift dctcp swift
     python scripts/law_crowds.py mine=adaptive_swift@LAW.json --packets-an-ack 2
+    python scripts/law_crowds.py adaptive_swift swift --path-delay least_seen
 
 For every crowd, a dumbbell with 16 to 96 long-lived flows that begin one after the other, prints the least of
 Jain's index and the largest mean queue over three episodes, in their second half. A law whose target rises
-among its like fills the buffer, and some flows starve. Laws are named as contenders of a benchmark are.
+among its like fills the buffer, and some flows starve. With ``--path-delay least_seen`` no flow is told of
+the empty path, which those that begin later never see. Laws are named as contenders of a benchmark are.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class Crowd(NamedTuple):
             f"{self.link_delay_s * 1e6:g} us a link, marks from {self.mark_bytes / 1e3:g} kB"
         )
 
-    def scenario(self, packets_an_ack: int) -> CongestionScenario:
+    def scenario(self, packets_an_ack: int, path_delay: str = "known") -> CongestionScenario:
         """Return the scenario, with receivers that delay ACKs until so many packets have come."""
         overrides: Mapping[str, Any] = {
             "topology.link_rate_bps": self.rate_bps,
@@ -66,6 +68,7 @@ class Crowd(NamedTuple):
             "queue.buffer_bytes": max(1_000_000, self.mark_bytes),
             "queue.ecn_threshold_bytes": self.mark_bytes,
             "transport.delayed_ack_packets": packets_an_ack,
+            "transport.path_delay": path_delay,
         }
         return load_scenario(NETWORK, expect=CongestionScenario).with_overrides(overrides)
 
@@ -95,19 +98,20 @@ def main() -> None:
     )
     parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
     parser.add_argument("--packets-an-ack", type=int, default=1, help="2: receivers delay ACKs (RFC 1122)")
+    parser.add_argument("--path-delay", choices=("known", "least_seen"), default="known")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     try:
         laws = transports_of(given.laws, NETWORK)
-        print(crowd_table(laws, given.packets_an_ack, given.threads))
+        print(crowd_table(laws, given.packets_an_ack, given.path_delay, given.threads))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
 
-def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, n_threads: int) -> str:
+def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, path_delay: str, n_threads: int) -> str:
     """Return the least Jain's index and the largest mean queue in kB, a row for each crowd, in Markdown."""
     episodes = [
-        (crowd.scenario(packets_an_ack), law, law, crowd.episode_s, seed)
+        (crowd.scenario(packets_an_ack, path_delay), law, law, crowd.episode_s, seed)
         for crowd in CROWDS
         for law in laws.values()
         for seed in SEEDS

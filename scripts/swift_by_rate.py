@@ -1,4 +1,4 @@
-"""Score tuned Swift with delays that fit the rate, to see what of a law's lead over it is a matter of units.
+"""Score Swift with delays that fit the rate, to see what of a law's lead over it is a matter of units.
 
     python scripts/swift_by_rate.py results/beyond-classics-wide --law adaptive_swift
 
@@ -7,6 +7,10 @@ line divides both by the rate over 10 Gb/s, where the rate is higher. The faster
 are played again with it, on the same seeds; of the others the rows stand. Prints the mean scores (see
 ``scripts/power_scores.py``) of each training of tuned Swift so scaled, and of the law, and their difference
 with an interval over scenarios drawn anew.
+
+The same rule with htsim's constants, whole, halved and quartered, is played on all scenarios. A last table
+has its score and that of the law in each, and in brackets the median slowdown of flows of 1 MB and more
+against DCTCP's: short queues are no merit by themselves.
 """
 
 from __future__ import annotations
@@ -14,9 +18,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +31,15 @@ from sysgym.agents.learned.congestion.tuned_swift.search import LAW as TUNED_SWI
 from sysgym.bench.leaderboard.power import log_power, log_powers, scores_of
 from sysgym.bench.results.rows import Row, read_rows
 from sysgym.bench.statistics import estimate, mean
-from sysgym.bench.tables import interval_text
+from sysgym.bench.tables import interval_text, markdown_table
 from sysgym.emulator.packets.topology import build_topology
-from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
+from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.swift import (
+    CONSTANTS,
+    FLOW_SCALING_RANGE_NS,
+    PER_HOP_NS,
+    swift_transport,
+)
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 
@@ -36,7 +47,26 @@ Array = NDArray[np.float64]
 
 FULL_DELAYS_BPS = 10e9
 TUNED = "tuned_swift"
+DCTCP = "dctcp"
 METRICS = "goodput_bps", "queue_p99_bytes", "fct_slowdown_p99"
+LARGE = "fct_slowdown_p50_large"
+SHARES_OF_DELAYS = 1.0, 0.5, 0.25
+
+
+class Cell(NamedTuple):
+    """What a law has in a scenario.
+
+    Attributes:
+        score: Mean score.
+        large: Median slowdown of large flows over DCTCP's, less 1; None if there are none.
+    """
+
+    score: float
+    large: float | None
+
+    def __str__(self) -> str:
+        """Return both as they are printed."""
+        return f"{self.score:.2f} ({'–' if self.large is None else f'{self.large:+.0%}'})"
 
 
 def main() -> None:
@@ -63,6 +93,7 @@ def compare(folder: Path, own: str, n_threads: int) -> None:
     paths = sorted((folder / "training").glob(f"{TUNED}*/final.json"))
     trainings = [TUNED_SWIFT.form.read(path).parameters for path in paths]
     rows: dict[str, list[Row]] = defaultdict(list)
+    by_rule: dict[str, list[Cell]] = {}
     for row in read_rows(folder):
         rows[row.scenario].append(row)
     law, tuned, scaled = [], [], []
@@ -77,12 +108,31 @@ def compare(folder: Path, own: str, n_threads: int) -> None:
         tuned.append(scores[TUNED].mean())
         by_rate = scaled_scores(scenario, of_scenario, best, trainings, n_threads)
         scaled.append(scores[TUNED].mean(axis=1) if by_rate is None else by_rate)
+        by_rule[scenario] = rule_cells(scenario, of_scenario, best, own, n_threads)
     each = np.mean(scaled, axis=0)
     print(f"{own} {np.mean(law):.2f}, {TUNED} {np.mean(tuned):.2f}, over {len(law)} scenarios")
     print(f"{TUNED} with delays by rate, each training: {', '.join(f'{score:.2f}' for score in each)}")
     for name, theirs in ((TUNED, tuned), (f"{TUNED} by rate", [one.mean() for one in scaled])):
         less = estimate(np.array([law]) - np.array([theirs]), statistic=mean)
         print(f"{own} less {name}: {interval_text(less, 2)} over scenarios drawn anew")
+    anew = estimate(np.array([law]), statistic=mean)
+    without_best = np.mean(sorted(law)[:-1])
+    print(
+        f"{own}: {interval_text(anew, 2)} over scenarios drawn anew, {without_best:.2f} without the best one"
+    )
+    print(rule_table(own, by_rule))
+
+
+def rule_table(own: str, cells: Mapping[str, Sequence[Cell]]) -> str:
+    """Return the scores of the law and of the rule in each scenario, in Markdown."""
+    header = [
+        "scenario",
+        f">{own}",
+        *(f">swift by rate, delays times {share:g}" for share in SHARES_OF_DELAYS),
+    ]
+    body = [[f"`{scenario}`", *map(str, row)] for scenario, row in cells.items()]
+    means = np.mean([[cell.score for cell in row] for row in cells.values()], axis=0)
+    return markdown_table(header, [*body, ["mean", *(f"{score:.2f}" for score in means)]])
 
 
 def scaled_scores(
@@ -95,11 +145,43 @@ def scaled_scores(
         return None
     seeds = sorted({row.seed for row in rows})
     laws = [TUNED_SWIFT.form.transport(with_delays(parameters, factor)) for parameters in trainings]
-    jobs = [(law, Episode(scenario, rows[0].split, seed)) for law in laws for seed in seeds]
+    episodes = [Episode(scenario, rows[0].split, seed) for seed in seeds]
+    powers = np.array([[_power(one) for one in play(law, episodes, n_threads)] for law in laws])
+    return np.asarray((powers - log_powers(rows)[best]).mean(axis=1))
+
+
+def rule_cells(name: str, rows: Sequence[Row], best: str, own: str, n_threads: int) -> list[Cell]:
+    """Return what the law has in a scenario, and each form of the rule with htsim's constants."""
+    scenario = load_scenario(name, expect=CongestionScenario)
+    factor = min(FULL_DELAYS_BPS / float(build_topology(scenario.topology).link_rate_bps.max()), 1.0)
+    powers = log_powers(list(rows))
+    dctcp = {row.seed: row.metrics for row in rows if row.contender.name == DCTCP}
+    of_law = [(row.metrics, dctcp[row.seed]) for row in rows if row.contender.name == own]
+    cells = [Cell(float((powers[own] - powers[best]).mean()), _change_of_large(of_law))]
+    htsim = [constant.value for constant in CONSTANTS]
+    for share in SHARES_OF_DELAYS:
+        law = swift_transport(with_delays(htsim, share * factor))
+        played = play(law, [Episode(scenario, rows[0].split, seed) for seed in sorted(dctcp)], n_threads)
+        score = float((np.array([_power(one) for one in played]) - powers[best]).mean())
+        pairs = list(zip(played, (dctcp[seed] for seed in sorted(dctcp)), strict=True))
+        cells.append(Cell(score, _change_of_large(pairs)))
+    return cells
+
+
+def play(law: Transport, episodes: Sequence[Episode], n_threads: int) -> list[Mapping[str, float]]:
+    """Return the metrics of a law in each episode."""
     with ThreadPoolExecutor(n_threads) as pool:
-        played = list(pool.map(lambda job: job[1].play(job[0]), jobs))
-    powers = [log_power(*(one[name] for name in METRICS if name in one)) for one in played]
-    return np.asarray((np.reshape(powers, (len(laws), len(seeds))) - log_powers(rows)[best]).mean(axis=1))
+        return list(pool.map(lambda episode: episode.play(law), episodes))
+
+
+def _power(metrics: Mapping[str, float]) -> float:
+    return float(log_power(*(metrics[name] for name in METRICS if name in metrics)))
+
+
+def _change_of_large(pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> float | None:
+    """Return the geometric mean of large flows' median slowdown over DCTCP's, less 1; None without any."""
+    ratios = [own[LARGE] / dctcp[LARGE] for own, dctcp in pairs if own.get(LARGE) and dctcp.get(LARGE)]
+    return float(np.expm1(np.mean(np.log(ratios)))) if ratios else None
 
 
 def with_delays(parameters: Sequence[float], factor: float) -> list[float]:

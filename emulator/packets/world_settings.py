@@ -48,6 +48,7 @@ def set_hosts(world: Records, ends: Transport) -> None:
     world["initial_window_packets"] = ends.initial_window_packets
     world["receive_window_packets"] = ends.receive_window_packets
     world["handshake"] = ends.handshake
+    world["measures_path"] = ends.path_delay == "least_seen"
     world["idle_window"] = IDLE_WINDOWS[ends.idle_rule]
     world["delayed_ack_packets"] = ends.delayed_ack_packets
     world["quick_acks"] = ends.quick_acks

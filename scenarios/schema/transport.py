@@ -25,6 +25,7 @@ class Transport(GrownTable):
         "handshake": False,
         "segmentation_offload_bytes": None,
         "receive_coalescing_s": None,
+        "path_delay": "known",
     }
 
     mtu_bytes: Annotated[int, Field(ge=128, le=9216)] = Field(
@@ -99,6 +100,14 @@ class Transport(GrownTable):
         description=(
             "a new connection sends a SYN and waits for the answer before its data; else it is open when the"
             " flow starts"
+        ),
+    )
+    path_delay: Literal["known", "least_seen"] = Field(
+        default="known",
+        description=(
+            "what laws are told of the empty path. known: its round trip; least_seen: from the first sample"
+            " on the least round trip that the connection has had, as on a Linux host. That is more than the"
+            " empty path's where there has been a queue all the time"
         ),
     )
     host_queue_packets: Annotated[int, Field(ge=1, le=4096)] = Field(

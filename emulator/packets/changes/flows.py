@@ -163,7 +163,8 @@ def grafted(running: Running, assembly: Assembly) -> State:
     flows = new.flows
     base_rtt_ns = flows["base_rtt_ns"].copy()
     flows[:n_begun] = old.flows[:n_begun]
-    flows["base_rtt_ns"] = base_rtt_ns
+    if not world["measures_path"][0]:
+        flows["base_rtt_ns"] = base_rtt_ns
     common = min(stride, new_stride)
     flowlets = new.flowlets
     if world["by_flowlet"][0]:

@@ -192,6 +192,8 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
     flow.rtt_sum_ns += rtt_ns
     if rtt_ns < flow.min_rtt_ns:
         flow.min_rtt_ns = rtt_ns
+        if world.measures_path:
+            flow.base_rtt_ns = rtt_ns
     if flow.srtt_ns == 0.0:
         flow.srtt_ns = float(rtt_ns)
         flow.rttvar_ns = 0.5 * rtt_ns

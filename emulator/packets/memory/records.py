@@ -358,6 +358,7 @@ WORLD = aligned_dtype(
         ("initial_window_packets", np.int64),
         ("receive_window_packets", np.int64),
         ("handshake", np.int64),  # a new connection begins with one
+        ("measures_path", np.int64),  # flows take their least round trip for that of the empty path
         ("idle_window", np.int64),  # KEEP, DECAY or RESTART
         ("hops", np.int64),
         ("queue_samples", np.int64),

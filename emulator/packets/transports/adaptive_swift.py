@@ -26,8 +26,9 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
 
-It has 20 constants, in packets, round trips and shares, so that they fit every line. They are the transport's
-parameters: a search over them needs no compilation.
+It takes all delay beyond the empty path's for a queue, so other delays must be shorter than the packets of
+the target take. It has 20 constants, in packets, round trips and shares, that need no change with the rate.
+They are the transport's parameters: a search over them needs no compilation.
 """
 
 from __future__ import annotations
