@@ -1,8 +1,8 @@
-"""Score congestion control laws by their power, as docs/learned.md says in "Beyond the classics".
+"""Score congestion control laws by their power, as docs/beyond-classics.md says.
 
     python scripts/power_scores.py results/beyond-classics
     python scripts/power_scores.py results/beyond-classics-wide --law adaptive_swift
-    python scripts/power_scores.py FOLDER --page docs/learned.md --picture docs/images/frontier.png
+    python scripts/power_scores.py FOLDER --page docs/beyond-classics.md --picture docs/images/frontier.png
     python scripts/power_scores.py results/entries/beyond-dctcp/neural --cost-of neural
 
 Power is goodput over the product of p99 queue and p99 slowdown. An episode's score is log2 of a law's power

@@ -3,7 +3,7 @@
 python scripts/results_tables.py results/quick docs/results.md
 python scripts/results_tables.py results/quick README.md --scenario iroko-dumbbell-10m
 python scripts/results_tables.py results/stragglers docs/stragglers.md --metrics 6
-python scripts/results_tables.py results/entries/iroko/learners docs/learned.md --metrics 5 --returns
+python scripts/results_tables.py results/entries/iroko/learners docs/iroko.md --metrics 5 --returns
 
 The tables are between ``<!-- begin results SUITE -->`` and ``<!-- end results SUITE -->``. For a suite with
 a matrix, they are the heat map and its table. The folder can be an entry of the leaderboard, whose rows are

@@ -16,8 +16,10 @@ _MAP = re.compile(r"\n?(?://[#@] sourceMappingURL=\S+|/\*[#@] sourceMappingURL=.
 # code from being broken, which matters for those with a hyphen or a slash only.
 _PLAIN = re.compile(r'<span class="(?:w|n|p)">([^<]*)</span>|<span class="pre">([^<\-/?\s]*)</span>')
 
-_UNSEEN = re.compile(r"<!--.*?-->| class=\"row-(?:odd|even)\"", re.DOTALL)
-"""Comments, and names of table rows for which no style sheet has a rule."""
+_UNSEEN = re.compile(
+    r'<!--.*?-->| class="(?:row-(?:odd|even)|std std-doc)"|(?<=<code class=")docutils ', re.DOTALL
+)
+"""Comments, and names of table rows, links and code for which no style sheet has a rule."""
 
 COLOURS = 256
 """Colours of a picture on the site; plots have fewer."""

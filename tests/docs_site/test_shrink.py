@@ -29,13 +29,17 @@ def test_marks_without_a_style_go_and_others_stay(tmp_path: Path) -> None:
     file = tmp_path / "index.html"
     line = '<pre><span class="k">def</span><span class="w"> </span><span class="n">f</span>'
     table = '<!-- of\nours --><tr class="row-odd"><td class="text-right">1</td></tr>'
-    code = '<code><span class="pre">a-b</span> <span class="pre">c_d</span></code>'
+    code = (
+        '<code class="docutils literal"><span class="pre">a-b</span> <span class="pre">c_d</span></code>'
+        '<a><span class="std std-doc">e</span></a><table class="docutils"></table>'
+    )
     file.write_text(f"{line}</pre>{code}{table}")
     (tmp_path / "a.js").write_text("run();\n//# sourceMappingURL=a.js.map\n")
     (tmp_path / "a.js.map").write_text("{}")
     shrink(tmp_path)
     assert file.read_text() == (
-        '<pre><span class="k">def</span> f</pre><code><span class="pre">a-b</span> c_d</code>'
+        '<pre><span class="k">def</span> f</pre><code class="literal"><span class="pre">a-b</span> c_d</code>'
+        '<a><span>e</span></a><table class="docutils"></table>'
         '<tr><td class="text-right">1</td></tr>'
     )
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a.js", "index.html"]

@@ -1,8 +1,8 @@
 """Fitness of a law: its power over DCTCP's where it is alone, and its share where it is not.
 
-Power is goodput over the product of p99 queue and p99 slowdown, as in the score of docs/learned.md ("Beyond
-the classics"), in natural logarithms. The rest are bounds: medians and classes of sizes that are worse than
-DCTCP's, goodput, and fairness in the worst episode.
+Power is goodput over the product of p99 queue and p99 slowdown, as in the score of
+docs/beyond-classics.md, in natural logarithms. The rest are bounds: medians and classes of sizes that are
+worse than DCTCP's, goodput, and fairness in the worst episode.
 """
 
 from __future__ import annotations

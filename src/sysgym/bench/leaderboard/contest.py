@@ -159,7 +159,7 @@ def words() -> Iterator[str]:
     yield (
         f"Laws of single flows on the {len(load_suite(SUITE).tasks)} networks of the suite `{SUITE}`. The"
         " score is the mean of log2 of a law's power over that of the best classic of the network on the same"
-        " seeds ([definition](learned.md#beyond-the-classics)): 0 is that classic, 1 is twice its power, and"
+        " seeds ([definition](beyond-classics.md)): 0 is that classic, 1 is twice its power, and"
         " higher is better. A short file is enough to enter: [contest.md](contest.md)."
     )
     yield (

@@ -1,4 +1,4 @@
-"""Score of congestion control laws by their power, as docs/learned.md defines it in "Beyond the classics".
+"""Score of congestion control laws by their power, as docs/beyond-classics.md defines it.
 
 Power is goodput over the product of p99 queue and p99 slowdown. An episode's score is log2 of a law's power
 over that of the best classic of its scenario on the same seed.
