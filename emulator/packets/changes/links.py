@@ -29,7 +29,7 @@ def set_delays(running: Running, assembly: Assembly) -> None:
 
     Packets on the cable arrive as before, and none overtakes another: where the delay has become shorter,
     packets arrive together until the new delay is reached. The round trip of the empty path, which some laws
-    read, is the new one, unless flows measure it.
+    read, is the new one, unless flows have measured it.
 
     Args:
         running: Network with the links and flows to change, in place.
@@ -44,5 +44,6 @@ def set_delays(running: Running, assembly: Assembly) -> None:
     busy = without_order & (links["head"] != NOBODY)
     last_ns = running.state.packets["arrival_ns"][links["tail"][busy]]
     links["last_arrival_ns"][busy] = np.maximum(last_ns, links["last_arrival_ns"][busy])
-    if not running.state.world["measures_path"][0]:
-        running.state.flows["base_rtt_ns"] = assembly.state.flows["base_rtt_ns"]
+    flows = running.state.flows
+    measured = (flows["rtt_samples"] > 0) & bool(running.state.world["measures_path"][0])
+    flows["base_rtt_ns"] = np.where(measured, flows["base_rtt_ns"], assembly.state.flows["base_rtt_ns"])
