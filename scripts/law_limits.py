@@ -18,16 +18,14 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sysgym.bench.tables import markdown_table
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.datacenter.rewards import jain_index
-from sysgym.envs.congestion.sharing import measure_sharing
+from sysgym.envs.congestion.sharing import measure_sharing, play_together
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 from sysgym.studies.neighbours import transports_of
@@ -138,42 +136,16 @@ BESIDE = [
 ]
 
 
-class Alone(NamedTuple):
-    """What flows of one law have in the second half of an episode.
-
-    Attributes:
-        goodput_bps: Of all flows together.
-        queue_bytes: Mean queue of the port where it is longest.
-        dropped: Packets dropped over those sent.
-        jain_index: Of the flows' goodputs.
-    """
-
-    goodput_bps: float
-    queue_bytes: float
-    dropped: float
-    jain_index: float
-
-
-def play_alone(case: Case, law: Transport, seed: int) -> Alone:
-    """Play an episode in which all flows have the law."""
-    half_s = case.episode_s / 2.0
-    with closing(PacketNetwork(case.scenario(), transport=law)) as network:
-        network.reset(seed)
-        network.advance(half_s)
-        began = network.flows().delivered_bytes.copy()
-        queued, dropped = (network.ports().queue_byte_s.copy(), network.ports().dropped_packets.sum())
-        sent = network.hosts().sent_packets.sum()
-        network.advance(half_s)
-        goodput_bps = np.asarray(network.flows().delivered_bytes - began, np.float64) * 8.0 / half_s
-        return Alone(
-            float(goodput_bps.sum()),
-            float((network.ports().queue_byte_s - queued).max() / half_s),
-            float(
-                (network.ports().dropped_packets.sum() - dropped)
-                / (network.hosts().sent_packets.sum() - sent)
-            ),
-            jain_index(goodput_bps),
-        )
+def play_alone(case: Case, law: Transport, seed: int) -> tuple[float, float, float, float]:
+    """Return goodput (bit/s), mean queue (bytes), drop fraction and Jain's index of a law's flows."""
+    together = play_together(case.scenario(), law, law, case.episode_s, seed)
+    settled_bps = together.settled_bps
+    return (
+        float(settled_bps.sum()),
+        together.queue_mean_bytes,
+        together.drop_fraction,
+        jain_index(settled_bps),
+    )
 
 
 def alone_table(laws: Mapping[str, Transport], pool: ThreadPoolExecutor) -> str:

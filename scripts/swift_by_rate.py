@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.agents.learned.congestion.tuned_swift.search import LAW as TUNED_SWIFT
-from sysgym.bench.leaderboard.power import log_power, log_powers, scores_of
+from sysgym.bench.leaderboard.power import log_power, log_powers, scores_of, values_of
 from sysgym.bench.results.rows import Row, read_rows
 from sysgym.bench.statistics import estimate, mean
 from sysgym.bench.tables import interval_text, markdown_table
@@ -69,6 +69,30 @@ class Cell(NamedTuple):
         return f"{self.score:.2f} ({'–' if self.large is None else f'{self.large:+.0%}'})"
 
 
+class Ground(NamedTuple):
+    """Episodes of a scenario, and what its rows say of them.
+
+    Attributes:
+        episodes: One for each seed of the rows.
+        best: Powers of the best classic in these episodes, log2.
+        n_threads: Number of threads.
+    """
+
+    episodes: Sequence[Episode]
+    best: Array
+    n_threads: int
+
+    def play(self, law: Transport) -> list[Mapping[str, float]]:
+        """Return the metrics of a law in each episode."""
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            return list(pool.map(lambda episode: episode.play(law), self.episodes))
+
+    def score(self, played: Sequence[Mapping[str, float]]) -> float:
+        """Return the mean score of a law by its metrics in each episode."""
+        powers = [log_power(*(one[name] for name in METRICS if name in one)) for one in played]
+        return float((np.array(powers) - self.best).mean())
+
+
 def main() -> None:
     """Play, score and print."""
     parser = argparse.ArgumentParser(
@@ -106,9 +130,16 @@ def compare(folder: Path, own: str, n_threads: int) -> None:
             )
         law.append(scores[own].mean())
         tuned.append(scores[TUNED].mean())
-        by_rate = scaled_scores(scenario, of_scenario, best, trainings, n_threads)
-        scaled.append(scores[TUNED].mean(axis=1) if by_rate is None else by_rate)
-        by_rule[scenario] = rule_cells(scenario, of_scenario, best, own, n_threads)
+        loaded = load_scenario(scenario, expect=CongestionScenario)
+        seeds, factor = sorted({row.seed for row in of_scenario}), rate_factor(loaded)
+        episodes = [Episode(loaded, of_scenario[0].split, seed) for seed in seeds]
+        ground = Ground(episodes, log_powers(of_scenario)[best], n_threads)
+        if factor < 1.0:
+            by_rate = [TUNED_SWIFT.form.transport(with_delays(one, factor)) for one in trainings]
+            scaled.append(np.array([ground.score(ground.play(one)) for one in by_rate]))
+        else:
+            scaled.append(scores[TUNED].mean(axis=1))
+        by_rule[scenario] = rule_cells(of_scenario, own, factor, ground)
     each = np.mean(scaled, axis=0)
     print(f"{own} {np.mean(law):.2f}, {TUNED} {np.mean(tuned):.2f}, over {len(law)} scenarios")
     print(f"{TUNED} with delays by rate, each training: {', '.join(f'{score:.2f}' for score in each)}")
@@ -135,53 +166,28 @@ def rule_table(own: str, cells: Mapping[str, Sequence[Cell]]) -> str:
     return markdown_table(header, [*body, ["mean", *(f"{score:.2f}" for score in means)]])
 
 
-def scaled_scores(
-    name: str, rows: list[Row], best: str, trainings: Sequence[Sequence[float]], n_threads: int
-) -> Array | None:
-    """Return the score of every training with delays that fit the rate, or None if they are the same."""
-    scenario = load_scenario(name, expect=CongestionScenario)
-    factor = FULL_DELAYS_BPS / float(build_topology(scenario.topology).link_rate_bps.max())
-    if factor >= 1.0:
-        return None
-    seeds = sorted({row.seed for row in rows})
-    laws = [TUNED_SWIFT.form.transport(with_delays(parameters, factor)) for parameters in trainings]
-    episodes = [Episode(scenario, rows[0].split, seed) for seed in seeds]
-    powers = np.array([[_power(one) for one in play(law, episodes, n_threads)] for law in laws])
-    return np.asarray((powers - log_powers(rows)[best]).mean(axis=1))
+def rate_factor(scenario: CongestionScenario) -> float:
+    """Return what the rule multiplies delays by."""
+    return min(FULL_DELAYS_BPS / float(build_topology(scenario.topology).link_rate_bps.max()), 1.0)
 
 
-def rule_cells(name: str, rows: Sequence[Row], best: str, own: str, n_threads: int) -> list[Cell]:
+def rule_cells(rows: list[Row], own: str, factor: float, ground: Ground) -> list[Cell]:
     """Return what the law has in a scenario, and each form of the rule with htsim's constants."""
-    scenario = load_scenario(name, expect=CongestionScenario)
-    factor = min(FULL_DELAYS_BPS / float(build_topology(scenario.topology).link_rate_bps.max()), 1.0)
-    powers = log_powers(list(rows))
-    dctcp = {row.seed: row.metrics for row in rows if row.contender.name == DCTCP}
-    of_law = [(row.metrics, dctcp[row.seed]) for row in rows if row.contender.name == own]
-    cells = [Cell(float((powers[own] - powers[best]).mean()), _change_of_large(of_law))]
+    large = values_of(rows, LARGE)
+    cells = [Cell(float(scores_of(rows)[0][own].mean()), _change(large.get(own), large.get(DCTCP)))]
     htsim = [constant.value for constant in CONSTANTS]
     for share in SHARES_OF_DELAYS:
-        law = swift_transport(with_delays(htsim, share * factor))
-        played = play(law, [Episode(scenario, rows[0].split, seed) for seed in sorted(dctcp)], n_threads)
-        score = float((np.array([_power(one) for one in played]) - powers[best]).mean())
-        pairs = list(zip(played, (dctcp[seed] for seed in sorted(dctcp)), strict=True))
-        cells.append(Cell(score, _change_of_large(pairs)))
+        played = ground.play(swift_transport(with_delays(htsim, share * factor)))
+        theirs = np.array([one[LARGE] for one in played]) if DCTCP in large else None
+        cells.append(Cell(ground.score(played), _change(theirs, large.get(DCTCP))))
     return cells
 
 
-def play(law: Transport, episodes: Sequence[Episode], n_threads: int) -> list[Mapping[str, float]]:
-    """Return the metrics of a law in each episode."""
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda episode: episode.play(law), episodes))
-
-
-def _power(metrics: Mapping[str, float]) -> float:
-    return float(log_power(*(metrics[name] for name in METRICS if name in metrics)))
-
-
-def _change_of_large(pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> float | None:
-    """Return the geometric mean of large flows' median slowdown over DCTCP's, less 1; None without any."""
-    ratios = [own[LARGE] / dctcp[LARGE] for own, dctcp in pairs if own.get(LARGE) and dctcp.get(LARGE)]
-    return float(np.expm1(np.mean(np.log(ratios)))) if ratios else None
+def _change(slowdowns: Array | None, base: Array | None) -> float | None:
+    """Return the geometric mean of slowdowns over others on the same seeds, less 1."""
+    if slowdowns is None or base is None:
+        return None
+    return float(np.expm1(np.log(slowdowns / base).mean()))
 
 
 def with_delays(parameters: Sequence[float], factor: float) -> list[float]:

@@ -49,11 +49,13 @@ class Together(NamedTuple):
     Attributes:
         goodput_bps: Goodput of each flow in each hundredth of the episode, shape (100, n_flows).
         queue_mean_bytes: Mean queue of the port where it is largest, in the second half.
+        drop_fraction: Packets dropped over those that hosts sent, in the second half.
         last_start_s: Start of the last flow.
     """
 
     goodput_bps: NDArray[np.float64]
     queue_mean_bytes: float
+    drop_fraction: float
     last_start_s: float
 
     @property
@@ -120,10 +122,13 @@ def play_together(
     with closing(network_on(backend, scenario, common, own)) as network:
         network.reset(seed)
         queue_byte_s = np.zeros((WINDOWS + 1, network.n_links))
+        dropped, sent = np.zeros(WINDOWS + 1), np.zeros(WINDOWS + 1)
         for window in range(1, WINDOWS + 1):
             network.advance(duration_s * window / WINDOWS - network.now_s)
             delivered_bytes[window] = network.flows().delivered_bytes
-            queue_byte_s[window] = network.ports().queue_byte_s
+            ports = network.ports()
+            queue_byte_s[window] = ports.queue_byte_s
+            dropped[window], sent[window] = ports.dropped_packets.sum(), network.hosts().sent_packets.sum()
         last_start_s = float(network.flows().start_s.max())
     goodput = np.diff(delivered_bytes, axis=0) * 8.0 * WINDOWS / duration_s
     half = WINDOWS // 2
@@ -135,6 +140,7 @@ def play_together(
     return Together(
         goodput_bps=goodput,
         queue_mean_bytes=float((queue_byte_s[-1] - queue_byte_s[half]).max()) * 2.0 / duration_s,
+        drop_fraction=float((dropped[-1] - dropped[half]) / max(sent[-1] - sent[half], 1.0)),
         last_start_s=last_start_s,
     )
 

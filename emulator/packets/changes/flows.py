@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.build import Assembly
+from sysgym.emulator.packets.changes.links import tell_path
 from sysgym.emulator.packets.changes.running import Running
 from sysgym.emulator.packets.engine.event_queue.tournament import events_in, new_tournament
 from sysgym.emulator.packets.engine.events import (
@@ -163,8 +164,7 @@ def grafted(running: Running, assembly: Assembly) -> State:
     flows = new.flows
     base_rtt_ns = flows["base_rtt_ns"].copy()
     flows[:n_begun] = old.flows[:n_begun]
-    if not world["measures_path"][0]:
-        flows["base_rtt_ns"] = base_rtt_ns
+    tell_path(flows, base_rtt_ns, world)
     common = min(stride, new_stride)
     flowlets = new.flowlets
     if world["by_flowlet"][0]:

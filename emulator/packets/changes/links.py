@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sysgym.emulator.packets.build import Assembly
 from sysgym.emulator.packets.changes.running import Running
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
+
+Records = NDArray[np.void]
 
 
 def set_thresholds(running: Running, assembly: Assembly) -> None:
@@ -44,6 +47,10 @@ def set_delays(running: Running, assembly: Assembly) -> None:
     busy = without_order & (links["head"] != NOBODY)
     last_ns = running.state.packets["arrival_ns"][links["tail"][busy]]
     links["last_arrival_ns"][busy] = np.maximum(last_ns, links["last_arrival_ns"][busy])
-    flows = running.state.flows
-    measured = (flows["rtt_samples"] > 0) & bool(running.state.world["measures_path"][0])
-    flows["base_rtt_ns"] = np.where(measured, flows["base_rtt_ns"], assembly.state.flows["base_rtt_ns"])
+    tell_path(running.state.flows, assembly.state.flows["base_rtt_ns"], running.state.world)
+
+
+def tell_path(flows: Records, base_rtt_ns: NDArray[np.int64], world: Records) -> None:
+    """Tell flows the round trip of the empty path, except those that have measured it."""
+    measured = (flows["rtt_samples"] > 0) & bool(world["measures_path"][0])
+    flows["base_rtt_ns"] = np.where(measured, flows["base_rtt_ns"], base_rtt_ns)
