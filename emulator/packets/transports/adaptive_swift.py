@@ -7,6 +7,9 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - Others that keep longer queues would take everything. They are noticed after some round trips in which
   decreases had no effect, and the target rises; meanwhile marks count, too
   (:mod:`~sysgym.emulator.packets.transports.other_laws`). Queues that many flows of its own keep are no sign.
+- Others may respond to marks: then the queue stays near the shortest one that was marked. If decreases have
+  no effect there, marks rule the window instead of the delay, as in DCTCP (RFC 8257, 3.3), until the queue
+  is far above. A raised target would not do: it is above or below the threshold, and takes all or nothing.
 - A window first grows by a gain of one. It halves with each decrease, and doubles, up to a quarter, in each
   round in which the queue was short for a moment. So a burst of another flow does not end the start, and
   windows on long or fast paths, which additive growth would take hundreds of round trips to fill, follow the
@@ -43,7 +46,10 @@ from sysgym.emulator.packets.transports import other_laws
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
 from sysgym.emulator.packets.transports.other_laws import (
+    IN_VAIN,
+    MARKS,
     QUEUE,
+    QUEUE_BEFORE,
     RESTS,
     STRETCH,
     WINDOW_BELOW,
@@ -54,6 +60,7 @@ from sysgym.emulator.packets.transports.other_laws import (
     weight_of_loss,
 )
 from sysgym.emulator.packets.transports.rounds import (
+    ALPHA,
     LOST,
     WINDOW,
     begin_round,
@@ -123,11 +130,20 @@ PACE_OF_GAIN = 0.5  # windows a round trip; what a window grows by has to be sen
 LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
 TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
 MARKS_IGNORED = 4.0  # power of the slow average of marks
+MARKS_SHOWN = 0.05  # slow average above which others may respond to marks
+AT_THRESHOLD = 1.2  # of the shortest marked queue; longer ones are not kept by laws that respond to marks
+ABOVE_THRESHOLD = 1.5  # of the shortest marked queue; above it, others do not respond to marks
+PATIENCE_AT_THRESHOLD = 6.0  # factor of a decrease without effect, from which marks rule the window
+ROUNDS_AT_THRESHOLD = 24.0  # the same in rounds
+MARKED_GROWTH = 1.0  # growth while marks rule the window, packets a round trip; RFC 8257 has Reno's
+MARKED_DECREASE = 0.5  # decrease over the average share of marks then (RFC 8257, 3.3)
 LOSS_REST = 16.0  # round trips
 
 # Slots of flow.state, beside those of rounds and other_laws.
 DECREASED_AT_NS = other_laws.OWN
 GAIN = other_laws.OWN + 1  # growth in a round trip, over the geometric mean of window and path
+BY_MARKS = other_laws.OWN + 2  # 1 while marks rule the window instead of the delay
+MARKED_QUEUE = other_laws.OWN + 3  # the shortest that was marked, packets; 0 if none was
 
 
 @njit(forceinline=True)
@@ -163,6 +179,8 @@ def may_decrease(flow: Any, event: Any) -> bool:
 @njit(forceinline=True)
 def present_growth(flow: Any, event: Any) -> float:
     """Return the growth, in packets a round trip: another one beside other laws."""
+    if flow.state[BY_MARKS] > 0.0:
+        return MARKED_GROWTH
     if flow.state[STRETCH] > 0.0:
         return float(parameter(event, GROWTH_BESIDE))
     window, path = flow.state[WINDOW], path_packets(flow)
@@ -197,10 +215,35 @@ def decrease_by(flow: Any, event: Any, share: float) -> None:
 
 
 @njit(forceinline=True)
+def present_queue(flow: Any, event: Any) -> float:
+    """Return the queue, in packets of the line, that the ACK's round trip tells of."""
+    return float(line_packets_per_ns(flow) * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0))
+
+
+@njit(forceinline=True)
+def note_marked_queue(flow: Any, event: Any) -> None:
+    """Keep the shortest queue that was marked: the threshold of marks, where there is one."""
+    state = flow.state
+    if event.marked:
+        queue = present_queue(flow, event)
+        if state[MARKED_QUEUE] == 0.0 or queue < state[MARKED_QUEUE]:
+            state[MARKED_QUEUE] = queue
+
+
+@njit(forceinline=True)
+def follow_marks(flow: Any, event: Any) -> None:
+    """Grow without marks; with one, decrease at most once per round trip (RFC 8257, 3.3)."""
+    if not event.marked:
+        grow(flow, event)
+    elif may_decrease(flow, event):
+        decrease_by(flow, event, MARKED_DECREASE * flow.state[ALPHA])
+
+
+@njit(forceinline=True)
 def follow_delay(flow: Any, event: Any) -> None:
     """Grow while the queue is below the target; above it, decrease at most once per round trip."""
     state = flow.state
-    queue = line_packets_per_ns(flow) * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0)
+    queue = present_queue(flow, event)
     target = present_target(flow, event)
     if queue < target:
         grow(flow, event)
@@ -219,29 +262,73 @@ def note_calm(flow: Any, event: Any, target: float) -> None:
         flow.state[GAIN] = max(gain, min(max(2.0 * gain, LEAST_GAIN), parameter(event, CALM_GROWTH)))
 
 
+@njit(forceinline=True)
+def is_at_threshold(flow: Any, queue: float) -> bool:
+    """Return whether the mean queue of a round is one that laws which respond to marks may keep."""
+    state = flow.state
+    shown = state[STRETCH] == 0.0 and state[MARKS] > MARKS_SHOWN
+    return bool(shown and queue < AT_THRESHOLD * state[MARKED_QUEUE])
+
+
 @njit
-def end_round(flow: Any, event: Any) -> None:
-    """Adapt the target to the company of the round; beside other laws heed marks."""
+def follow_target(flow: Any, event: Any, factor: float) -> None:
+    """Adapt the target to the company of the round; beside other laws multiply the window by marks' factor.
+
+    Near the threshold of marks, where decreases have no effect, marks rule the window from now on.
+    """
     state = flow.state
     target = present_target(flow, event)
     note_calm(flow, event, target)
-    factor = factor_of_marks(
-        flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
-    )
+    queue = mean_queue(flow)
+    at_threshold = is_at_threshold(flow, queue)
+    own = target_at(event, OWN_WINDOW)
+    patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
+    rounds_in_vain = ROUNDS_IN_VAIN
+    if at_threshold:
+        own, patience, rounds_in_vain = -1.0, PATIENCE_AT_THRESHOLD, ROUNDS_AT_THRESHOLD
     adapt_target(
         flow,
         state[WINDOW],
         target,
-        mean_queue(flow),
-        target_at(event, OWN_WINDOW),
-        parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN),
-        ROUNDS_IN_VAIN,
+        queue,
+        own,
+        patience,
+        rounds_in_vain,
         parameter(event, STRETCH_UP),
         1.0,
         parameter(event, STRETCH_DOWN),
     )
+    if at_threshold and state[STRETCH] > 0.0:
+        state[STRETCH] = 0.0
+        state[BY_MARKS] = 1.0
     if state[STRETCH] > 0.0 and state[LOST] == 0.0:
         state[WINDOW] *= factor
+
+
+@njit
+def leave_marks(flow: Any) -> None:
+    """Follow the delay again if the queue is far above the threshold of marks."""
+    state = flow.state
+    queue = mean_queue(flow)
+    state[QUEUE_BEFORE] = queue
+    state[QUEUE] = 1.0
+    state[WINDOW_BELOW] = state[WINDOW]
+    if queue > ABOVE_THRESHOLD * state[MARKED_QUEUE]:
+        state[BY_MARKS] = 0.0
+        state[IN_VAIN] = 0.0
+
+
+@njit
+def end_round(flow: Any, event: Any) -> None:
+    """Average the round's marks, and note by what the window is ruled in the next one."""
+    state = flow.state
+    factor = factor_of_marks(
+        flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
+    )
+    if state[BY_MARKS] > 0.0:
+        leave_marks(flow)
+    else:
+        follow_target(flow, event, factor)
     state[RESTS] = max(state[RESTS] - 1.0, 0.0)
     begin_round(flow)
 
@@ -261,6 +348,10 @@ def on_ack(flow: Any, event: Any) -> None:
     """Count the ACK and compare its round trip with the target; once per round trip, adapt the target."""
     count_ack(flow, event)
     if event.rtt_sampled:
+        note_marked_queue(flow, event)
+    if flow.state[BY_MARKS] > 0.0:
+        follow_marks(flow, event)
+    elif event.rtt_sampled:
         follow_delay(flow, event)
     else:
         grow(flow, event)
@@ -281,6 +372,7 @@ def on_timeout(flow: Any, event: Any) -> None:
     """Start again from a window of one packet (RFC 5681, 3.1), though two may leave together."""
     begin_round(flow)
     flow.state[LOST] = 1.0
+    flow.state[BY_MARKS] = 0.0
     flow.state[GAIN] = parameter(event, START_GROWTH)
     set_window(flow, event, 1.0, present_rtt_ns(flow))
 

@@ -33,7 +33,7 @@ from sysgym.emulator.packets.transports.rounds import (
 )
 
 MARK_GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
-MOST_STRETCH = 10.0  # log2
+MOST_STRETCH = 16.0  # log2
 FOLLOWS = 0.95  # a queue above this share of the last one has not followed the window
 
 STRETCH = rounds.OWN  # log2 of the target over its least
@@ -98,7 +98,7 @@ def adapt_target(
     if in_vain and queue > own:
         state[IN_VAIN] = min(state[IN_VAIN] + 1.0, rounds_in_vain + 1.0)
     else:
-        state[IN_VAIN] = max(state[IN_VAIN] - 1.0, 0.0)
+        state[IN_VAIN] = min(max(state[IN_VAIN] - 1.0, 0.0), rounds_in_vain)
     if queue <= own:
         state[STRETCH] = 0.0
     elif state[IN_VAIN] > rounds_in_vain:

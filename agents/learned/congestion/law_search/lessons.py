@@ -50,6 +50,9 @@ CROWD_PACKETS = 60_000
 SHARED_PACKETS = 150_000
 """Packets of the line in an episode of a shared link."""
 
+THRESHOLDS, NEAR_THRESHOLDS = (30e3, 1e6), (50e3, 120e3)
+"""Bounds of the threshold of marks in a crowd, bytes."""
+
 SENDERS = 16, 32, 32, 48, 64, 128
 SIZES = "websearch", "facebook-hadoop", "alibaba-storage"
 
@@ -261,10 +264,15 @@ def packets_an_ack(rng: np.random.Generator) -> int:
 
 
 def random_crowd(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a bottleneck of 5 to 40 Gb/s for 48 to 96 long-lived flows, with early or late marks."""
+    """Return a bottleneck of 5 to 40 Gb/s for 48 to 96 long-lived flows.
+
+    The threshold of marks is any, or, in every other crowd, near the queue that laws keep which target a few
+    tens of packets.
+    """
     rate_bps = log_uniform(rng, 5e9, 40e9)
     duration_s = CROWD_PACKETS * PACKET_BITS / rate_bps
     buffer_bytes = int(log_uniform(rng, 500e3, 2e6))
+    thresholds = NEAR_THRESHOLDS if rng.random() < 0.5 else THRESHOLDS
     return {
         "transport.delayed_ack_packets": packets_an_ack(rng),
         "topology.link_rate_bps": rate_bps,
@@ -272,7 +280,7 @@ def random_crowd(rng: np.random.Generator) -> dict[str, Any]:
         "workload.flows_per_pair": int(rng.choice([12, 16, 24])),
         "workload.start_jitter_s": duration_s * rng.uniform(0.01, 0.1),
         "queue.buffer_bytes": buffer_bytes,
-        "queue.ecn_threshold_bytes": int(min(log_uniform(rng, 30e3, 1e6), buffer_bytes)),
+        "queue.ecn_threshold_bytes": int(min(log_uniform(rng, *thresholds), buffer_bytes)),
         "control.decision_interval_s": duration_s / STEPS,
         "control.episode_steps": STEPS,
     }
