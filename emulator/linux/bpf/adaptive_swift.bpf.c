@@ -21,17 +21,18 @@ INLINE void law_begin(struct constants *constants, struct law *law, u32 packets,
 }
 
 INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, u32 line_ns,
-		       const struct rate_sample *sample, bool may_grow)
+		       const struct rate_sample *sample, bool marked, bool may_grow)
 {
 	struct told told = {
-		.rtt_ns = smaller(sample->rtt_us, LONGEST_RTT_US) * 1000ull,
+		.rtt_ns = sample->rtt_us > 0 ? smaller(sample->rtt_us, LONGEST_RTT_US) * 1000ull : 0,
 		.base_rtt_ns = tp->rtt_min.s[0].v * 1000ull,
 		.present_rtt_us = present_rtt_us(tp),
 		.now_us = tp->tcp_mstamp,
 		.line_ns = line_ns,
+		.marked = marked,
 	};
 
-	if ((sample->rtt_us <= 0 || law_follow(constants, law, &told)) && may_grow &&
+	if (law_follow(constants, law, &told) && may_grow &&
 	    limits_the_flow(tp, law->packets, true, TOGETHER))
 		law->packets = bounded(law_grow(constants, law, &told, sample->acked_sacked));
 }

@@ -17,6 +17,10 @@
 #define TOGETHER 2 /* where the window is smaller; with segmentation offload they leave together, too */
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
+#define MARKS_SHOWN (FIXED_ONE / 20)
+#define PATIENCE_AT_THRESHOLD (6 * FIXED_ONE)
+#define ROUNDS_AT_THRESHOLD 24
+#define MOST_MARKED_QUEUE ((1 << 13) - 1) /* half packets */
 
 struct constants {
 	int first_window;
@@ -44,7 +48,9 @@ struct constants {
 /* What a connection remembers between ACKs; `company.counted` is the number of rounds in vain. */
 struct law {
 	unsigned int packets; /* the window, with its fraction; may be less than one packet */
-	unsigned int gain; /* growth in a round trip, over the geometric mean of window and path */
+	unsigned int gain : 18; /* growth in a round trip, over the geometric mean of window and path */
+	unsigned int marked_queue : 13; /* the shortest that was marked, in half packets; 0 if none was */
+	unsigned int by_marks : 1; /* marks rule the window instead of the delay */
 	unsigned int decreased_at_us;
 	struct company company;
 };
@@ -56,6 +62,7 @@ struct told {
 	unsigned int present_rtt_us; /* smoothed; at least that of the empty path */
 	unsigned int now_us;
 	unsigned int line_ns; /* time of a packet on the sender's line */
+	unsigned int marked;
 };
 
 /* A window to the power of -1/2. */
@@ -91,6 +98,8 @@ FIXED_POINT fixed present_growth(const struct constants *constants, const struct
 {
 	fixed additive = constants->growth + (path >> GROWTH_OF_PATH_SHIFT);
 
+	if (law->by_marks)
+		return FIXED_ONE; /* Reno's, as in RFC 8257 */
 	if (law->company.stretch)
 		return constants->growth_beside;
 	return most_of(additive, fixed_product(law->gain, geometric_mean(law->packets, most_of(law->packets, path))));
@@ -127,20 +136,62 @@ FIXED_POINT fixed factor_of_queue(const struct constants *constants, const struc
 	return FIXED_ONE - least_of(decrease, constants->most_decrease);
 }
 
-/* Compare the queue with the target. Below it, return 1: the window may grow. Above it, decrease once a round trip. */
-FIXED_POINT int law_follow(const struct constants *constants, struct law *law, const struct told *told)
+FIXED_POINT fixed present_queue(const struct told *told)
 {
-	fixed queue = packets_in(delay_ns(told->rtt_ns, told->base_rtt_ns), told->line_ns);
+	return packets_in(delay_ns(told->rtt_ns, told->base_rtt_ns), told->line_ns);
+}
+
+/* Keep the shortest queue that was marked: the threshold of marks, where there is one. */
+FIXED_POINT void note_marked_queue(struct law *law, const struct told *told)
+{
+	unsigned int queue;
+
+	if (!told->marked)
+		return;
+	queue = most_of(least_of(present_queue(told) >> (FIXED_SHIFT - 1), MOST_MARKED_QUEUE), 1);
+	if (!law->marked_queue || queue < law->marked_queue)
+		law->marked_queue = queue;
+}
+
+FIXED_POINT int may_decrease(const struct law *law, const struct told *told)
+{
+	return told->now_us - law->decreased_at_us >= told->present_rtt_us;
+}
+
+/* Without a mark, return 1: the window may grow. With one, decrease once a round trip (RFC 8257, 3.3). */
+FIXED_POINT int follow_marks(struct law *law, const struct told *told)
+{
+	if (!told->marked)
+		return 1;
+	if (may_decrease(law, told))
+		decrease_to(law, FIXED_ONE - law->company.alpha / 2, told->now_us);
+	return 0;
+}
+
+/* Compare the queue with the target. Below it, return 1: the window may grow. Above it, decrease once a round trip. */
+FIXED_POINT int follow_delay(const struct constants *constants, struct law *law, const struct told *told)
+{
+	fixed queue = present_queue(told);
 	fixed target = target_of(constants, law);
 
 	if (queue < target)
 		return 1;
-	if (told->now_us - law->decreased_at_us >= told->present_rtt_us) {
+	if (may_decrease(law, told)) {
 		fixed path = least_of(packets_of_path(told->base_rtt_ns, told->line_ns), LONG_PATH);
 
 		decrease_to(law, factor_of_queue(constants, law, queue, target, path), told->now_us);
 	}
 	return 0;
+}
+
+/* Answer to an ACK: decrease, or return 1 where the window may grow. An ACK without a round trip tells of no queue. */
+FIXED_POINT int law_follow(const struct constants *constants, struct law *law, const struct told *told)
+{
+	if (told->rtt_ns)
+		note_marked_queue(law, told);
+	if (law->by_marks)
+		return follow_marks(law, told);
+	return !told->rtt_ns || follow_delay(constants, law, told);
 }
 
 /* Double the gain, up to its largest after the start, if the queue was short for a moment. */
@@ -150,10 +201,20 @@ FIXED_POINT void note_calm(const struct constants *constants, struct law *law, c
 		law->gain = most_of(law->gain, least_of(most_of(2ll * law->gain, LEAST_GAIN), constants->calm_growth));
 }
 
-/* Adapt the target to the company of the round; beside other laws heed marks. */
-FIXED_POINT void law_end_round(const struct constants *constants, struct law *law, const struct seen *seen)
+/* Whether the mean queue of a round, in packets, is over the shortest marked one by more than so many tenths. */
+FIXED_POINT int is_over_threshold(const struct law *law, fixed queue, int tenths)
 {
-	const struct adaptation adaptation = {
+	return 20 * queue >= (fixed)tenths * law->marked_queue << FIXED_SHIFT;
+}
+
+/*
+ * Adapt the target to the company of the round; beside other laws multiply the window by marks' factor. Near the
+ * threshold of marks, where decreases have no effect, marks rule the window from now on.
+ */
+FIXED_POINT void follow_target(const struct constants *constants, struct law *law, const struct seen *seen,
+			       struct queues *queues, fixed factor)
+{
+	struct adaptation adaptation = {
 		.own = target_at(constants, OWN_WINDOW),
 		.rounds_in_vain = ROUNDS_IN_VAIN,
 		.patience = constants->patience,
@@ -162,16 +223,52 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 		.undo = FIXED_ONE,
 		.down = constants->stretch_down,
 	};
+	int at_threshold = !law->company.stretch && law->company.marks > MARKS_SHOWN &&
+			   !is_over_threshold(law, queues->mean, 12);
+
+	queues->target = target_of(constants, law);
+	note_calm(constants, law, queues);
+	if (at_threshold) {
+		adaptation.own = -1;
+		adaptation.patience = PATIENCE_AT_THRESHOLD;
+		adaptation.rounds_in_vain = ROUNDS_AT_THRESHOLD;
+	}
+	law->packets = adapt_target(&adaptation, &law->company, queues, law->packets, law->packets,
+				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &law->company.counted);
+	if (at_threshold && law->company.stretch) {
+		law->company.stretch = 0;
+		law->by_marks = 1;
+	}
+	if (law->company.stretch && !seen->lost)
+		law->packets = fixed_product(law->packets, factor);
+}
+
+/* Follow the delay again if the queue is far above the threshold of marks. */
+FIXED_POINT void leave_marks(struct law *law, const struct seen *seen, const struct queues *queues)
+{
+	struct company *company = &law->company;
+
+	company->queue_before_ns = delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns);
+	company->level = LEVEL_ONE;
+	company->window_below = law->packets;
+	company->rests -= company->rests > 0;
+	if (is_over_threshold(law, queues->mean, 15)) {
+		law->by_marks = 0;
+		company->counted = 0;
+	}
+}
+
+/* Average the round's marks, and note by what the window is ruled in the next one. */
+FIXED_POINT void law_end_round(const struct constants *constants, struct law *law, const struct seen *seen)
+{
 	struct queues queues = queues_of(seen);
 	fixed factor = factor_of_marks(&law->company, seen->marked_share, constants->mark_decrease,
 				       constants->marks_memory, MARKS_IGNORED);
 
-	queues.target = target_of(constants, law);
-	note_calm(constants, law, &queues);
-	law->packets = adapt_target(&adaptation, &law->company, &queues, law->packets, law->packets,
-				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &law->company.counted);
-	if (law->company.stretch && !seen->lost)
-		law->packets = fixed_product(law->packets, factor);
+	if (law->by_marks)
+		leave_marks(law, seen, &queues);
+	else
+		follow_target(constants, law, seen, &queues, factor);
 }
 
 FIXED_POINT void law_lose(const struct constants *constants, struct law *law, unsigned int now_us)
@@ -185,6 +282,7 @@ FIXED_POINT void law_lose(const struct constants *constants, struct law *law, un
 FIXED_POINT void law_time_out(const struct constants *constants, struct law *law)
 {
 	law->packets = FIXED_ONE;
+	law->by_marks = 0;
 	law->gain = constants->start_growth;
 }
 
@@ -211,6 +309,7 @@ FIXED_POINT void law_start(const struct constants *constants, struct law *law, u
 			   unsigned int now_us)
 {
 	law->packets = packets;
+	law->marked_queue = law->by_marks = 0;
 	law->gain = constants ? constants->start_growth : FIXED_ONE;
 	law->decreased_at_us = now_us - (1u << 31); /* long ago */
 	company_start(&law->company, packets);

@@ -15,7 +15,7 @@
 #define MARK_GAIN_SHIFT 4 /* g = 1/16 (RFC 8257, 4.2) */
 #define SMALLEST_TARGETED (FIXED_ONE / 25)
 #define MOST_QUEUE (1ll << (24 + FIXED_SHIFT))
-#define MOST_STRETCH (10 * FIXED_ONE)
+#define MOST_STRETCH (16 * FIXED_ONE)
 #define LEVEL_SHIFT 15
 #define LEVEL_ONE (1 << LEVEL_SHIFT)
 #define MOST_OF_A_BYTE 255
@@ -99,8 +99,10 @@ FIXED_POINT struct queues queues_of(const struct seen *seen)
 
 FIXED_POINT fixed stretched(fixed target, unsigned int stretch)
 {
-	target = least_of(target, MOST_QUEUE);
-	return least_of(target * (fixed_exp2(stretch) >> 4) >> (FIXED_SHIFT - 4), MOST_QUEUE);
+	unsigned int doublings = stretch >> FIXED_SHIFT;
+
+	target = fixed_product(least_of(target, MOST_QUEUE), fixed_exp2(stretch & (FIXED_ONE - 1)));
+	return least_of(target, MOST_QUEUE >> doublings) << doublings;
 }
 
 FIXED_POINT void company_start(struct company *company, unsigned int packets)
@@ -185,7 +187,7 @@ FIXED_POINT unsigned int adapt_target(const struct adaptation *adaptation, struc
 	if (queues->mean > adaptation->own && in_vain(company, queues, before, queue_ns, patience))
 		*rounds_in_vain = least_of(*rounds_in_vain + 1, adaptation->rounds_in_vain + 1);
 	else
-		*rounds_in_vain -= *rounds_in_vain > 0;
+		*rounds_in_vain = least_of(*rounds_in_vain - (*rounds_in_vain > 0), adaptation->rounds_in_vain);
 	if (queues->mean <= adaptation->own)
 		company->stretch = 0;
 	else if (*rounds_in_vain > adaptation->rounds_in_vain)

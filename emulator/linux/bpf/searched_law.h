@@ -19,7 +19,7 @@
 INLINE void law_begin(struct constants *constants, struct law *law, u32 packets, struct tcp_sock *tp);
 /* Answer to an ACK, before the end of a round. */
 INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, u32 line_ns,
-		       const struct rate_sample *sample, bool may_grow);
+		       const struct rate_sample *sample, bool marked, bool may_grow);
 /* The round trip by which to pace after an ACK. */
 INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *sample);
 /* Answer to the beginning of a recovery. */
@@ -110,11 +110,12 @@ INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *c
 {
 	struct law *law = &state->law;
 	bool may_grow = after_losses(state, tp, constants);
+	bool marked = window_marked(&state->window, tp);
 
 	round_sample(&state->round, sample);
-	if (window_marked(&state->window, tp))
+	if (marked)
 		law_heed_mark(law);
-	law_answer(constants, law, tp, line_ns, sample, may_grow);
+	law_answer(constants, law, tp, line_ns, sample, marked, may_grow);
 	if (round_is_over(&state->round, tp))
 		end_round(state, tp, constants, line_ns);
 }

@@ -255,6 +255,19 @@ def follow_delay(flow: Any, event: Any) -> None:
 
 
 @njit(forceinline=True)
+def answer(flow: Any, event: Any) -> None:
+    """Grow or decrease by what an ACK tells of marks or of the queue; without a round trip, grow."""
+    if event.rtt_sampled:
+        note_marked_queue(flow, event)
+    if flow.state[BY_MARKS] > 0.0:
+        follow_marks(flow, event)
+    elif event.rtt_sampled:
+        follow_delay(flow, event)
+    else:
+        grow(flow, event)
+
+
+@njit(forceinline=True)
 def note_calm(flow: Any, event: Any, target: float) -> None:
     """Double the gain, up to its largest after the start, if the queue was short for a moment."""
     gain = flow.state[GAIN]
@@ -347,14 +360,7 @@ def on_start(flow: Any, event: Any) -> None:
 def on_ack(flow: Any, event: Any) -> None:
     """Count the ACK and compare its round trip with the target; once per round trip, adapt the target."""
     count_ack(flow, event)
-    if event.rtt_sampled:
-        note_marked_queue(flow, event)
-    if flow.state[BY_MARKS] > 0.0:
-        follow_marks(flow, event)
-    elif event.rtt_sampled:
-        follow_delay(flow, event)
-    else:
-        grow(flow, event)
+    answer(flow, event)
     if round_is_over(flow):
         end_round(flow, event)
     set_window(flow, event, flow.state[WINDOW], pacing_rtt_ns(flow, event))

@@ -86,7 +86,7 @@ def draw_company(packets: float, rng: np.random.Generator) -> Company:
     """What a connection with such a window remembers in the middle of its life."""
     return Company(
         window_below=min(round(packets * 2.0 ** rng.uniform(-1.0, 5.0) * ONE), 2**32 - 1),
-        stretch=round(rng.integers(2) * rng.uniform(0.0, 10.0) * ONE),
+        stretch=round(rng.integers(2) * rng.uniform(0.0, other_laws.MOST_STRETCH) * ONE),
         alpha=rng.integers(2**16),
         marks=rng.integers(2**16),
         level=rng.integers(2**15 + 2),

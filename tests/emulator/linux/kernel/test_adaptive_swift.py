@@ -19,6 +19,8 @@ from .company import LEVEL_ONE, MOST_PACKETS, ONE, PACKET_BYTES, Seen, constants
 from .user_space import compiled_for_user_space
 
 MOST_QUEUE = 2.0**24
+HALVES = 2.0  # of a packet, in which the shortest marked queue is kept
+MOST_MARKED_QUEUE = 4095.0
 
 SOURCE = """
 #include "adaptive_swift.h"
@@ -62,7 +64,9 @@ class Law(ctypes.Structure):
 
     _fields_ = [
         ("packets", ctypes.c_uint32),
-        ("gain", ctypes.c_uint32),
+        ("gain", ctypes.c_uint32, 18),
+        ("marked_queue", ctypes.c_uint32, 13),
+        ("by_marks", ctypes.c_uint32, 1),
         ("decreased_at_us", ctypes.c_uint32),
         ("company", company.Company),
     ]
@@ -77,6 +81,7 @@ class Told(ctypes.Structure):
         ("present_rtt_us", ctypes.c_uint32),
         ("now_us", ctypes.c_uint32),
         ("line_ns", ctypes.c_uint32),
+        ("marked", ctypes.c_uint32),
     ]
 
 
@@ -101,9 +106,12 @@ def draw_law(rng: np.random.Generator) -> Law:
     memory = Law(
         packets=round(packets * ONE),
         gain=rng.integers(4) and round(2.0 ** rng.uniform(np.log2(law.LEAST_GAIN) + 0.01, 1.0) * ONE),
+        marked_queue=rng.integers(2) and round(2.0 ** rng.uniform(0.0, 13.0)) - 1,
+        by_marks=rng.integers(2),
         company=company.draw_company(packets, rng),
     )
-    memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2)
+    most = law.ROUNDS_IN_VAIN if memory.company.stretch else law.ROUNDS_AT_THRESHOLD
+    memory.company.counted = int(most) if rng.integers(2) else rng.integers(int(most) + 2)
     return memory
 
 
@@ -112,6 +120,8 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
     flow = company.flow_of(memory, line_ns, base_ns)
     flow.state[other_laws.IN_VAIN] = memory.company.counted
     flow.state[law.GAIN] = memory.gain / ONE
+    flow.state[law.MARKED_QUEUE] = memory.marked_queue / HALVES
+    flow.state[law.BY_MARKS] = memory.by_marks
     return flow
 
 
@@ -119,6 +129,8 @@ def assert_alike(memory: Law, flow: Any) -> None:
     company.assert_alike(memory, flow)
     assert memory.gain / ONE == pytest.approx(flow.state[law.GAIN], rel=2e-3, abs=3 / ONE)
     assert memory.company.counted == flow.state[other_laws.IN_VAIN]
+    assert memory.marked_queue / HALVES == pytest.approx(flow.state[law.MARKED_QUEUE], abs=1.0 / HALVES)
+    assert memory.by_marks == flow.state[law.BY_MARKS]
 
 
 class Event(list[float]):
@@ -127,6 +139,7 @@ class Event(list[float]):
     acked_packets: int
     duplicate = 0
     in_flight_packets = 0
+    marked = 0
     window_limited = 1
     now_ns: int
     rtt_ns: int
@@ -152,9 +165,11 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     flow.state[law.DECREASED_AT_NS] = (now_us - since_us) * 1000.0
     event = Event(constants)
     event.acked_packets = int(rng.integers(1, 40))
-    event.now_ns, event.rtt_ns, event.rtt_sampled = now_us * 1000, base_us * 1000 + delay_ns, 1
-    told = Told(event.rtt_ns, base_us * 1000, base_us, now_us, line_ns)
-    law.follow_delay(flow, event)
+    event.rtt_sampled, event.marked = int(rng.integers(8) > 0), int(rng.integers(2))
+    assume(not event.marked or delay_ns < MOST_MARKED_QUEUE * line_ns)
+    event.now_ns, event.rtt_ns = now_us * 1000, (base_us * 1000 + delay_ns) * event.rtt_sampled
+    told = Told(event.rtt_ns, base_us * 1000, base_us, now_us, line_ns, event.marked)
+    law.answer(flow, event)
     assume(flow.state[rounds.WINDOW] < MOST_PACKETS)
     if compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told)):
         memory.packets = compiled.grow(fixed, ctypes.byref(memory), ctypes.byref(told), event.acked_packets)
@@ -185,6 +200,8 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
         (least_ns, law.CALM_QUEUE * target * line_ns),
         (delay_ns, other_laws.FOLLOWS * before_ns),
         (delay_ns, law.target_at(constants, law.OWN_WINDOW) * line_ns),
+        (delay_ns, law.AT_THRESHOLD * memory.marked_queue / HALVES * line_ns),
+        (delay_ns, law.ABOVE_THRESHOLD * memory.marked_queue / HALVES * line_ns),
     ):
         assume(abs(one - other) > 2e-3 * other + 1.0)
     seen = Seen(
@@ -195,6 +212,32 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     assume(flow.state[other_laws.WINDOW_BELOW] < MOST_PACKETS)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert_alike(memory, flow)
+
+
+@pytest.mark.parametrize(("queue", "by_marks"), [(60, 1), (90, 0)])
+def test_decreases_in_vain_near_the_threshold_let_marks_rule_the_window(
+    compiled: ctypes.CDLL, queue: int, by_marks: int
+) -> None:
+    """Draws seldom meet all conditions of the change."""
+    line_ns, base_ns = 1200, 60_000
+    fixed = (ctypes.c_int32 * law.N_PARAMETERS)(*(round(one.value * ONE) for one in law.CONSTANTS))
+    constants = [one.value for one in law.CONSTANTS]
+    memory = Law(packets=round(8 * ONE), marked_queue=120)
+    memory.company.window_below, memory.company.marks = round(100 * ONE), 2**15
+    memory.company.counted = int(law.ROUNDS_AT_THRESHOLD if by_marks else law.ROUNDS_IN_VAIN)
+    memory.company.queue_before_ns = queue * line_ns
+    flow = flow_of(memory, line_ns, base_ns)
+    rtt_ns = base_ns + queue * line_ns
+    seen = Seen(mean_rtt_ns=rtt_ns, least_rtt_ns=rtt_ns, base_rtt_ns=base_ns, line_ns=line_ns)
+    company.see(flow, seen, np.random.default_rng(0))
+    if not by_marks:  # the other way to notice others needs larger decreases
+        memory.packets = round(4 * ONE)
+        flow.state[rounds.WINDOW] = 4.0
+    law.end_round(flow, constants)
+    compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
+    assert_alike(memory, flow)
+    assert memory.by_marks == by_marks
+    assert (memory.company.stretch > 0) == (not by_marks)
 
 
 @settings(deadline=None)
@@ -266,10 +309,11 @@ def test_nothing_overflows(
     memory, before = draw_law(rng), Law()
     ctypes.memmove(ctypes.byref(before), ctypes.byref(memory), ctypes.sizeof(Law))
     most, middle, least = sorted(times, reverse=True)
-    told = Told(most, least, int(rng.integers(2**26)), int(rng.integers(2**32)), line_ns)
+    told = Told(most, least, int(rng.integers(2**26)), int(rng.integers(2**32)), line_ns, share & 1)
     may_grow = compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told))
     assert memory.packets <= before.packets
-    assert memory.packets >= before.packets * (1.0 - fixed[law.MOST_DECREASE] / ONE) - 2
+    decrease = law.MARKED_DECREASE if before.by_marks else fixed[law.MOST_DECREASE] / ONE
+    assert memory.packets >= before.packets * (1.0 - decrease) - 2
     grown = compiled.grow(fixed, ctypes.byref(memory), ctypes.byref(told), acked) & 0xFFFFFFFF
     assert grown >= memory.packets or not may_grow
     seen = Seen(most, middle, least, line_ns, acked, share, 0)
