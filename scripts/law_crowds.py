@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
 from sysgym.bench.tables import markdown_table
@@ -99,16 +100,15 @@ def main() -> None:
     parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
     parser.add_argument("--packets-an-ack", type=int, default=1, help="2: receivers delay ACKs (RFC 1122)")
     parser.add_argument("--path-delay", choices=("known", "least_seen"), default="known")
-    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     try:
         laws = transports_of(given.laws, NETWORK)
-        print(crowd_table(laws, given.packets_an_ack, given.path_delay, given.threads))
+        print(crowd_table(laws, given.packets_an_ack, given.path_delay))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
 
-def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, path_delay: str, n_threads: int) -> str:
+def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, path_delay: str) -> str:
     """Return the least Jain's index and the largest mean queue in kB, a row for each crowd, in Markdown."""
     episodes = [
         (crowd.scenario(packets_an_ack, path_delay), law, law, crowd.episode_s, seed)
@@ -116,7 +116,7 @@ def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, path_delay: 
         for law in laws.values()
         for seed in SEEDS
     ]
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         found = list(pool.map(lambda episode: measure_sharing(*episode), episodes))
     played = np.array([(one.jain_index, one.queue_mean_bytes) for one in found]).reshape(
         len(CROWDS), len(laws), len(SEEDS), 2

@@ -7,7 +7,7 @@
 The first form has flows of one law, four on dumbbell-10g unless it says otherwise, with delays that are no
 queue, small buffers, other packets, slower links behind the hosts', and a path that becomes longer. Prints
 goodput, and in brackets the mean queue of the longest port, packets dropped of those sent, and Jain's index.
-With ``--beside`` two flows meet two of another law, with other buffers, thresholds, delays, rates and packets
+With ``--beside`` two flows meet two of another law, or more, with other buffers, thresholds, delays, rates and packets
 than those of the reference network; prints the law's share, where 1 is fair. Means over three episodes, of
 which the second half counts. Laws are named as contenders of a benchmark are.
 """
@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
 from sysgym.bench.tables import markdown_table
@@ -124,13 +125,14 @@ ALONE = [
 
 BESIDE = [
     Case("the reference", {}, 800e3),
+    *(Case(f"{n} flows beside {n}", {FLOWS: n // 2}, 800e3) for n in (4, 12)),
     *(Case(f"marks from {packets} packets on", {MARKS: packets * 1500}, 800e3) for packets in (80, 40, 20)),
     Case("buffers of 60 packets, marks from 20 on", {BUFFER: 90_000, MARKS: 30_000}, 800e3),
     Case("buffers of 5 MB, no marks", {BUFFER: 5_000_000, MARKS: 5_000_000}, 800e3),
     Case("160 us a link", {DELAY: 1.6e-4}, 2e6),
     Case("100 Gb/s", {RATE: 100e9}, 2e6),
-    Case("hosts 10 Gb/s, core 1 Gb/s", {CORE: 1e9}),
-    Case("hosts 100 Gb/s, core 1 Gb/s", {RATE: 100e9, CORE: 1e9}),
+    Case("hosts 10 Gb/s, core 1 Gb/s", {CORE: 1e9}, 800e3),
+    Case("hosts 100 Gb/s, core 1 Gb/s", {RATE: 100e9, CORE: 1e9}, 800e3),
     Case("packets of 9000 bytes", {MTU: 9000}, 800e3),
     Case("packets lost, 0.1 % a link", {"faults.loss_probability": 1e-3}, 800e3),
 ]
@@ -187,11 +189,10 @@ def main() -> None:
     )
     parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
     parser.add_argument("--beside", nargs="+", default=[], help="laws that have the other half of the flows")
-    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     try:
         laws = transports_of(given.laws, NETWORK)
-        with ThreadPoolExecutor(given.threads) as pool:
+        with ThreadPoolExecutor(numba.get_num_threads()) as pool:
             print(beside_table(laws, given.beside, pool) if given.beside else alone_table(laws, pool))
     except SysgymError as error:
         sys.exit(f"error: {error}")

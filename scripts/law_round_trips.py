@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any
 
+import numba
 import numpy as np
 
 from sysgym.bench.tables import markdown_table
@@ -82,16 +83,15 @@ def main() -> None:
     )
     parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
     parser.add_argument("--packets-an-ack", type=int, default=1, help="2: receivers delay ACKs (RFC 1122)")
-    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     try:
         laws = transports_of(given.laws, NETWORK)
-        print(table(laws, given.packets_an_ack, given.threads))
+        print(table(laws, given.packets_an_ack))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
 
-def table(laws: Mapping[str, Transport], packets_an_ack: int, n_threads: int) -> str:
+def table(laws: Mapping[str, Transport], packets_an_ack: int) -> str:
     """Return a row for each number of flows and ratio of round trips, in Markdown."""
     rows = [(per_pair, ratio) for per_pair in FLOWS_PER_PAIR for ratio in (*RATIOS, 1)]
     jobs = [
@@ -99,7 +99,7 @@ def table(laws: Mapping[str, Transport], packets_an_ack: int, n_threads: int) ->
         for per_pair, ratio in rows
         for law in laws.values()
     ]
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         cells = iter(list(pool.map(lambda job: job[0](job[1], job[2]), jobs)))
     body = []
     for per_pair, ratio in rows:

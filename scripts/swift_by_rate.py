@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,16 +76,14 @@ class Ground(NamedTuple):
     Attributes:
         episodes: One for each seed of the rows.
         best: Powers of the best classic in these episodes, log2.
-        n_threads: Number of threads.
     """
 
     episodes: Sequence[Episode]
     best: Array
-    n_threads: int
 
     def play(self, law: Transport) -> list[Mapping[str, float]]:
         """Return the metrics of a law in each episode."""
-        with ThreadPoolExecutor(self.n_threads) as pool:
+        with ThreadPoolExecutor(numba.get_num_threads()) as pool:
             return list(pool.map(lambda episode: episode.play(law), self.episodes))
 
     def score(self, played: Sequence[Mapping[str, float]]) -> float:
@@ -100,15 +99,14 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="results with rows of tuned_swift and its trainings")
     parser.add_argument("--law", default="adaptive_swift")
-    parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     try:
-        compare(given.folder, given.law, given.threads)
+        compare(given.folder, given.law)
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
 
-def compare(folder: Path, own: str, n_threads: int) -> None:
+def compare(folder: Path, own: str) -> None:
     """Score both laws and print the scores.
 
     Raises:
@@ -133,7 +131,7 @@ def compare(folder: Path, own: str, n_threads: int) -> None:
         loaded = load_scenario(scenario, expect=CongestionScenario)
         seeds, factor = sorted({row.seed for row in of_scenario}), rate_factor(loaded)
         episodes = [Episode(loaded, of_scenario[0].split, seed) for seed in seeds]
-        ground = Ground(episodes, log_powers(of_scenario)[best], n_threads)
+        ground = Ground(episodes, log_powers(of_scenario)[best])
         if factor < 1.0:
             by_rate = [TUNED_SWIFT.form.transport(with_delays(one, factor)) for one in trainings]
             scaled.append(np.array([ground.score(ground.play(one)) for one in by_rate]))
