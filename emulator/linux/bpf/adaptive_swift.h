@@ -27,6 +27,7 @@ struct constants {
 	int target;
 	int target_of_small;
 	int large_window;
+	int least_target_us;
 	int growth;
 	int calm_growth;
 	int growth_beside;
@@ -73,24 +74,28 @@ FIXED_POINT fixed share_of_small(fixed packets)
 	return fixed_exp2(-(window >> 1));
 }
 
-/* Target of a window where there are no other laws. */
-FIXED_POINT fixed target_at(const struct constants *constants, unsigned int packets)
-{
-	fixed share = share_of_small(packets) - share_of_small(constants->large_window);
-
-	return constants->target + fixed_product(constants->target_of_small, most_of(share, 0));
-}
-
-FIXED_POINT fixed target_of(const struct constants *constants, const struct law *law)
-{
-	return stretched(target_at(constants, law->packets), law->company.stretch);
-}
-
 FIXED_POINT fixed geometric_mean(fixed one, fixed other)
 {
 	fixed doubled = fixed_log2(one) + fixed_log2(other);
 
 	return fixed_exp2((doubled >> 1) - (FIXED_SHIFT << FIXED_SHIFT));
+}
+
+/* Target of a window where there are no other laws. Its least is a time. */
+FIXED_POINT fixed target_at(const struct constants *constants, unsigned int packets, unsigned int line_ns)
+{
+	fixed share = share_of_small(packets) - share_of_small(constants->large_window);
+	fixed of_small = fixed_product(constants->target_of_small, most_of(share, 0));
+	fixed least = fixed_quotient(constants->least_target_us, line_ns) * 1000 >> FIXED_SHIFT;
+
+	if (least <= constants->target)
+		return constants->target + of_small;
+	return least + fixed_product(of_small, geometric_mean(fixed_quotient(least, constants->target), FIXED_ONE));
+}
+
+FIXED_POINT fixed target_of(const struct constants *constants, const struct law *law, unsigned int line_ns)
+{
+	return stretched(target_at(constants, law->packets, line_ns), law->company.stretch);
 }
 
 /* Growth, in packets a round trip: another one beside other laws. */
@@ -172,7 +177,7 @@ FIXED_POINT int follow_marks(struct law *law, const struct told *told)
 FIXED_POINT int follow_delay(const struct constants *constants, struct law *law, const struct told *told)
 {
 	fixed queue = present_queue(told);
-	fixed target = target_of(constants, law);
+	fixed target = target_of(constants, law, told->line_ns);
 
 	if (queue < target)
 		return 1;
@@ -215,7 +220,7 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 			       struct queues *queues, fixed factor)
 {
 	struct adaptation adaptation = {
-		.own = target_at(constants, OWN_WINDOW),
+		.own = target_at(constants, OWN_WINDOW, seen->line_ns),
 		.rounds_in_vain = ROUNDS_IN_VAIN,
 		.patience = constants->patience,
 		.patience_again = constants->patience_again,
@@ -226,7 +231,7 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 	int at_threshold = !law->company.stretch && law->company.marks > MARKS_SHOWN &&
 			   !is_over_threshold(law, queues->mean, 12);
 
-	queues->target = target_of(constants, law);
+	queues->target = target_of(constants, law, seen->line_ns);
 	note_calm(constants, law, queues);
 	if (at_threshold) {
 		adaptation.own = -1;

@@ -29,9 +29,11 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
 
-It takes all delay beyond the empty path's for a queue, so other delays must be shorter than the packets of
-the target take. It has 20 constants, in packets, round trips and shares, that need no change with the rate.
-They are the transport's parameters: a search over them needs no compilation.
+It takes all delay beyond the empty path's for a queue, so other delays must be shorter than the target. It
+has 21 constants, in packets, round trips and shares, that need no change with the rate, but for one: where
+the line is fast, hosts and switches delay packets by more than the line needs for a few of them. So there is
+a least target in microseconds, and what small windows have beyond it grows with the square root of what it
+adds. The constants are the transport's parameters: a search over them needs no compilation.
 """
 
 from __future__ import annotations
@@ -87,6 +89,7 @@ CONSTANTS = (
         "its addition for small windows; for w packets over sqrt(w), less",
     ),
     Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
+    Constant("least_target_us", 3.0, 0.1, 30.0, "least target of the queue, microseconds"),
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
     Constant("calm_growth", 0.25, 0.01, 1.0, "largest gain after calm rounds"),
     Constant("growth_beside", 3.0, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
@@ -113,9 +116,9 @@ With less ``patience`` than its bound, many flows of its own take each other for
 
 N_PARAMETERS = len(CONSTANTS)
 (
-    FIRST_WINDOW, TARGET, TARGET_OF_SMALL, LARGE_WINDOW, GROWTH, CALM_GROWTH, GROWTH_BESIDE, START_GROWTH,
-    DECREASE, MOST_DECREASE, PACE, PATIENCE, PATIENCE_AGAIN, STRETCH_UP, STRETCH_DOWN, STRETCH_CALM,
-    MARK_DECREASE, MARKS_MEMORY, LOSS_DECREASE, LOSS_LEAST,
+    FIRST_WINDOW, TARGET, TARGET_OF_SMALL, LARGE_WINDOW, LEAST_TARGET_US, GROWTH, CALM_GROWTH, GROWTH_BESIDE,
+    START_GROWTH, DECREASE, MOST_DECREASE, PACE, PATIENCE, PATIENCE_AGAIN, STRETCH_UP, STRETCH_DOWN,
+    STRETCH_CALM, MARK_DECREASE, MARKS_MEMORY, LOSS_DECREASE, LOSS_LEAST,
 ) = range(N_PARAMETERS)  # fmt: skip
 
 MOST_WINDOW = 1e6  # packets
@@ -157,17 +160,20 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
 
 
 @njit(forceinline=True)
-def target_at(event: Any, window: float) -> float:
+def target_at(flow: Any, event: Any, window: float) -> float:
     """Return the target of a window where there are no other laws; both are in packets."""
     share = 1.0 / math.sqrt(max(window, SMALLEST_TARGETED))
     share -= 1.0 / math.sqrt(parameter(event, LARGE_WINDOW))
-    return float(parameter(event, TARGET) + parameter(event, TARGET_OF_SMALL) * max(share, 0.0))
+    least = line_packets_per_ns(flow) * 1e3 * parameter(event, LEAST_TARGET_US)
+    scale = max(least / parameter(event, TARGET), 1.0)
+    of_small = math.sqrt(scale) * parameter(event, TARGET_OF_SMALL)
+    return float(scale * parameter(event, TARGET) + of_small * max(share, 0.0))
 
 
 @njit(forceinline=True)
 def present_target(flow: Any, event: Any) -> float:
     """Return the target of the queue, in packets."""
-    return float(target_at(event, flow.state[WINDOW]) * 2.0 ** flow.state[STRETCH])
+    return float(target_at(flow, event, flow.state[WINDOW]) * 2.0 ** flow.state[STRETCH])
 
 
 @njit(forceinline=True)
@@ -294,7 +300,7 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
     note_calm(flow, event, target)
     queue = mean_queue(flow)
     at_threshold = is_at_threshold(flow, queue)
-    own = target_at(event, OWN_WINDOW)
+    own = target_at(flow, event, OWN_WINDOW)
     patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
     rounds_in_vain = ROUNDS_IN_VAIN
     if at_threshold:

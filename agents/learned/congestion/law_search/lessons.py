@@ -2,7 +2,7 @@
 
 Networks are drawn anew for every lesson (domain randomisation): dumbbells from 20 Mb/s to 100 Gb/s with round
 trips from 6 us to 6 ms, buffers of half a bandwidth-delay product and more, thresholds of marks from 8 to
-50 % of them or no marks, delayed ACKs, and random losses; slow dumbbells of few flows; parking lots;
+50 % of them or no marks, delayed ACKs, random losses, and jitter; slow dumbbells of few flows; parking lots;
 collectives on a fat tree; crowds of 48 to 96 flows that begin one after the other. Receivers delay ACKs in
 two of five crowds and shared links. No test scenario is given by name, but an incast of 64 senders is
 `incast-64`, and random networks are variations of `dumbbell-10g`, `parking-lot-4` and `alltoall-fattree-k4`.
@@ -163,7 +163,7 @@ def other_senders(scenario: CongestionScenario, rng: np.random.Generator) -> dic
 
 
 def random_link(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a bottleneck of any rate, delay and buffer, long-lived flows, and perhaps random losses."""
+    """Return a bottleneck of any rate, delay and buffer, and long-lived flows; perhaps losses and jitter."""
     rate_bps = log_uniform(rng, 20e6, 100e9)
     delay_s = min(log_uniform(rng, 1e-6, 1e-3), MOST_PACKETS * PACKET_BITS / rate_bps / (150 * 6))
     rtt_s = 6 * delay_s + 4 * PACKET_BITS / rate_bps
@@ -191,6 +191,8 @@ def random_link(rng: np.random.Generator) -> dict[str, Any]:
         changes["transport.delayed_ack_packets"] = 2
     if rng.random() < 0.35:
         changes["faults.loss_probability"] = log_uniform(rng, 2e-4, 1e-2) / 3  # a path has three links
+    if rng.random() < 0.3:
+        changes["topology.link_jitter_s"] = log_uniform(rng, 1e-7, 2e-6)
     return changes
 
 

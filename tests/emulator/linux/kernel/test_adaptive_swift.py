@@ -199,7 +199,7 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
         (least_ns, target * line_ns),
         (least_ns, law.CALM_QUEUE * target * line_ns),
         (delay_ns, other_laws.FOLLOWS * before_ns),
-        (delay_ns, law.target_at(constants, law.OWN_WINDOW) * line_ns),
+        (delay_ns, law.target_at(flow, constants, law.OWN_WINDOW) * line_ns),
         (delay_ns, law.AT_THRESHOLD * memory.marked_queue / HALVES * line_ns),
         (delay_ns, law.ABOVE_THRESHOLD * memory.marked_queue / HALVES * line_ns),
     ):
