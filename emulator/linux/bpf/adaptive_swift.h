@@ -81,16 +81,24 @@ FIXED_POINT fixed geometric_mean(fixed one, fixed other)
 	return fixed_exp2((doubled >> 1) - (FIXED_SHIFT << FIXED_SHIFT));
 }
 
-/* Target of a window where there are no other laws. Its least is a time. */
+/* The target of a large window over that in packets: more than one where the least, a time, is more. */
+FIXED_POINT fixed target_scale(const struct constants *constants, unsigned int line_ns)
+{
+	fixed least = fixed_quotient(constants->least_target_us, line_ns) * 1000 >> FIXED_SHIFT;
+
+	return most_of(fixed_quotient(least, constants->target), FIXED_ONE);
+}
+
+/* Target of a window where there are no other laws. */
 FIXED_POINT fixed target_at(const struct constants *constants, unsigned int packets, unsigned int line_ns)
 {
 	fixed share = share_of_small(packets) - share_of_small(constants->large_window);
 	fixed of_small = fixed_product(constants->target_of_small, most_of(share, 0));
-	fixed least = fixed_quotient(constants->least_target_us, line_ns) * 1000 >> FIXED_SHIFT;
+	fixed scale = target_scale(constants, line_ns);
 
-	if (least <= constants->target)
+	if (scale == FIXED_ONE)
 		return constants->target + of_small;
-	return least + fixed_product(of_small, geometric_mean(fixed_quotient(least, constants->target), FIXED_ONE));
+	return fixed_product(scale, constants->target) + fixed_product(of_small, geometric_mean(scale, FIXED_ONE));
 }
 
 FIXED_POINT fixed target_of(const struct constants *constants, const struct law *law, unsigned int line_ns)
@@ -199,10 +207,11 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	return !told->rtt_ns || follow_delay(constants, law, told);
 }
 
-/* Double the gain, up to its largest after the start, if the queue was short for a moment. */
-FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues)
+/* Double the gain, up to its largest after the start, if the queue was short for a moment: shorter with a scale. */
+FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues,
+			   fixed scale)
 {
-	if (4 * queues->least < queues->target)
+	if (4 * queues->least < fixed_quotient(fixed_quotient(queues->target, scale), scale))
 		law->gain = most_of(law->gain, least_of(most_of(2ll * law->gain, LEAST_GAIN), constants->calm_growth));
 }
 
@@ -232,7 +241,7 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 			   !is_over_threshold(law, queues->mean, 12);
 
 	queues->target = target_of(constants, law, seen->line_ns);
-	note_calm(constants, law, queues);
+	note_calm(constants, law, queues, target_scale(constants, seen->line_ns));
 	if (at_threshold) {
 		adaptation.own = -1;
 		adaptation.patience = PATIENCE_AT_THRESHOLD;

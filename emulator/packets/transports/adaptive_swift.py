@@ -125,7 +125,7 @@ MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
 OWN_WINDOW = 1.0  # packets; queues up to the target of such a window are no sign of other laws
 ROUNDS_IN_VAIN = 8.0
-CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
+CALM_QUEUE = 0.25  # of the target over its squared scale; a round whose least queue is shorter is calm
 LEAST_GAIN = 1.0 / 64.0  # a smaller one is none
 GROWTH_OF_PATH = 1.0 / 512.0  # additive growth, over the packets on the empty path
 LONG_PATH = 200.0  # packets of the path that count in a decrease at most
@@ -160,12 +160,18 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
 
 
 @njit(forceinline=True)
+def target_scale(flow: Any, event: Any) -> float:
+    """Return the target of a large window over that in packets: more than 1 where the least is more."""
+    least = line_packets_per_ns(flow) * 1e3 * parameter(event, LEAST_TARGET_US)
+    return float(max(least / parameter(event, TARGET), 1.0))
+
+
+@njit(forceinline=True)
 def target_at(flow: Any, event: Any, window: float) -> float:
     """Return the target of a window where there are no other laws; both are in packets."""
     share = 1.0 / math.sqrt(max(window, SMALLEST_TARGETED))
     share -= 1.0 / math.sqrt(parameter(event, LARGE_WINDOW))
-    least = line_packets_per_ns(flow) * 1e3 * parameter(event, LEAST_TARGET_US)
-    scale = max(least / parameter(event, TARGET), 1.0)
+    scale = target_scale(flow, event)
     of_small = math.sqrt(scale) * parameter(event, TARGET_OF_SMALL)
     return float(scale * parameter(event, TARGET) + of_small * max(share, 0.0))
 
@@ -275,9 +281,13 @@ def answer(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def note_calm(flow: Any, event: Any, target: float) -> None:
-    """Double the gain, up to its largest after the start, if the queue was short for a moment."""
+    """Double the gain, up to its largest after the start, if the queue was short for a moment.
+
+    Where the target is scaled, it has to be shorter: a window below such a target grows without a decrease
+    for many round trips, and a gain would make it swing.
+    """
     gain = flow.state[GAIN]
-    if least_queue(flow) < CALM_QUEUE * target:
+    if least_queue(flow) < CALM_QUEUE * target / target_scale(flow, event) ** 2:
         flow.state[GAIN] = max(gain, min(max(2.0 * gain, LEAST_GAIN), parameter(event, CALM_GROWTH)))
 
 

@@ -197,7 +197,7 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     for one, other in (
         (delay_ns, target * line_ns),
         (least_ns, target * line_ns),
-        (least_ns, law.CALM_QUEUE * target * line_ns),
+        (least_ns, law.CALM_QUEUE * target / law.target_scale(flow, constants) ** 2 * line_ns),
         (delay_ns, other_laws.FOLLOWS * before_ns),
         (delay_ns, law.target_at(flow, constants, law.OWN_WINDOW) * line_ns),
         (delay_ns, law.AT_THRESHOLD * memory.marked_queue / HALVES * line_ns),

@@ -201,6 +201,29 @@ def test_small_windows_have_a_larger_target_and_large_ones_the_least() -> None:
     assert target(large) == pytest.approx(next(one.value for one in CONSTANTS if one.name == "target"))
 
 
+@pytest.mark.parametrize(("rate_bps", "scale"), [(1e9, 1.0), (12e9, 1.0), (100e9, 25.0 / 3.0)])
+def test_the_target_has_a_least_time_on_fast_lines(rate_bps: float, scale: float) -> None:
+    """3 us are 25 packets at 100 Gb/s; what small windows have beyond grows with the root of the ratio."""
+    constants = {"target": 3.0, "target_of_small": 36.0, "large_window": 100.0, "least_target_us": 3.0}
+    for cwnd, of_small in ((1000.0, 0.0), (4.0, 36.0 * 0.4)):
+        expected = scale * 3.0 + math.sqrt(scale) * of_small
+        for queue, grows in ((0.98 * expected, True), (1.02 * expected, False)):
+            driver = Driver(with_constants(**constants), cwnd=cwnd, line_rate_bps=rate_bps)
+            driver.flow.state[law.GAIN] = 0.0
+            assert (ack_queue(driver, queue) > 1.0) == grows
+
+
+def test_jitter_of_switches_does_not_leave_a_fast_link_idle() -> None:
+    changes = {"topology.link_rate_bps": 100e9, "topology.link_jitter_s": 1e-6}
+    network = load_scenario("dumbbell-10g", overrides=changes, expect=CongestionScenario)
+    ours, without = (
+        play_together(network, one, one, 0.01, 0).settled_bps.sum()
+        for one in (with_constants(), with_constants(least_target_us=0.1))
+    )
+    assert ours > 0.9 * 97.3e9
+    assert without < 0.2 * ours
+
+
 def test_decreases_without_effect_are_undone_and_raise_the_target() -> None:
     driver = settled(with_constants(patience=32.0, most_decrease=0.4, decrease=2.0, stretch_up=1.5))
     before, queue, n_rounds, least = window(driver), 400.0, 0, 0.0
