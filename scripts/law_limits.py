@@ -7,9 +7,9 @@
 The first form has flows of one law, four on dumbbell-10g unless it says otherwise, with delays that are no
 queue, small buffers, other packets, slower links behind the hosts', and a path that becomes longer. Prints
 goodput, and in brackets the mean queue of the longest port, packets dropped of those sent, and Jain's index.
-With ``--beside`` two flows meet two of another law, or more, with other buffers, thresholds, delays, rates
-and packets than those of the reference network; prints the law's share, where 1 is fair. Means over three
-episodes, of which the second half counts. Laws are named as contenders of a benchmark are.
+With ``--beside`` two to twelve flows meet as many of another law, with other buffers, thresholds, delays,
+rates and packets than those of the reference network; prints the law's share, where 1 is fair. Means over
+three episodes, of which the second half counts. Laws are named as contenders of a benchmark are.
 """
 
 from __future__ import annotations

@@ -20,6 +20,10 @@
 #define MARKS_SHOWN (FIXED_ONE / 20)
 #define PATIENCE_AT_THRESHOLD (6 * FIXED_ONE)
 #define ROUNDS_AT_THRESHOLD 24
+#define AT_THRESHOLD_TENTHS 12
+#define ABOVE_THRESHOLD_TENTHS 15
+#define MARKED_GROWTH FIXED_ONE
+#define MARKED_DECREASE_SHIFT 1
 #define MOST_MARKED_QUEUE ((1 << 13) - 1) /* half packets */
 
 struct constants {
@@ -81,12 +85,13 @@ FIXED_POINT fixed geometric_mean(fixed one, fixed other)
 	return fixed_exp2((doubled >> 1) - (FIXED_SHIFT << FIXED_SHIFT));
 }
 
-/* The target of a large window over that in packets: more than one where the least, a time, is more. */
+/* By what `target` is multiplied, so that it is `least_target_us` at least. Most lines need no division for it. */
 FIXED_POINT fixed target_scale(const struct constants *constants, unsigned int line_ns)
 {
-	fixed least = fixed_quotient(constants->least_target_us, line_ns) * 1000 >> FIXED_SHIFT;
+	fixed target_ns = fixed_product(constants->target, (fixed)line_ns << FIXED_SHIFT);
+	fixed least_ns = constants->least_target_us * 1000ll;
 
-	return most_of(fixed_quotient(least, constants->target), FIXED_ONE);
+	return least_ns > target_ns ? fixed_quotient(least_ns, target_ns) : FIXED_ONE;
 }
 
 /* Target of a window where there are no other laws. */
@@ -112,7 +117,7 @@ FIXED_POINT fixed present_growth(const struct constants *constants, const struct
 	fixed additive = constants->growth + (path >> GROWTH_OF_PATH_SHIFT);
 
 	if (law->by_marks)
-		return FIXED_ONE; /* Reno's, as in RFC 8257 */
+		return MARKED_GROWTH;
 	if (law->company.stretch)
 		return constants->growth_beside;
 	return most_of(additive, fixed_product(law->gain, geometric_mean(law->packets, most_of(law->packets, path))));
@@ -154,15 +159,12 @@ FIXED_POINT fixed present_queue(const struct told *told)
 	return packets_in(delay_ns(told->rtt_ns, told->base_rtt_ns), told->line_ns);
 }
 
-/* Keep the shortest queue that was marked: the threshold of marks, where there is one. */
+/* Keep the shortest queue that was marked: the threshold of marks, where there is one. Longer ones than fit are alike. */
 FIXED_POINT void note_marked_queue(struct law *law, const struct told *told)
 {
-	unsigned int queue;
+	unsigned int queue = least_of(present_queue(told) >> (FIXED_SHIFT - 1), MOST_MARKED_QUEUE);
 
-	if (!told->marked)
-		return;
-	queue = most_of(least_of(present_queue(told) >> (FIXED_SHIFT - 1), MOST_MARKED_QUEUE), 1);
-	if (!law->marked_queue || queue < law->marked_queue)
+	if (queue && (!law->marked_queue || queue < law->marked_queue))
 		law->marked_queue = queue;
 }
 
@@ -177,7 +179,7 @@ FIXED_POINT int follow_marks(struct law *law, const struct told *told)
 	if (!told->marked)
 		return 1;
 	if (may_decrease(law, told))
-		decrease_to(law, FIXED_ONE - law->company.alpha / 2, told->now_us);
+		decrease_to(law, FIXED_ONE - (law->company.alpha >> MARKED_DECREASE_SHIFT), told->now_us);
 	return 0;
 }
 
@@ -200,14 +202,14 @@ FIXED_POINT int follow_delay(const struct constants *constants, struct law *law,
 /* Answer to an ACK: decrease, or return 1 where the window may grow. An ACK without a round trip tells of no queue. */
 FIXED_POINT int law_follow(const struct constants *constants, struct law *law, const struct told *told)
 {
-	if (told->rtt_ns)
+	if (told->rtt_ns && told->marked)
 		note_marked_queue(law, told);
 	if (law->by_marks)
 		return follow_marks(law, told);
 	return !told->rtt_ns || follow_delay(constants, law, told);
 }
 
-/* Double the gain, up to its largest after the start, if the queue was short for a moment: shorter with a scale. */
+/* Double the gain, up to its largest after the start, if the queue was short for a moment: all the shorter where the target is scaled. */
 FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues,
 			   fixed scale)
 {
@@ -215,15 +217,15 @@ FIXED_POINT void note_calm(const struct constants *constants, struct law *law, c
 		law->gain = most_of(law->gain, least_of(most_of(2ll * law->gain, LEAST_GAIN), constants->calm_growth));
 }
 
-/* Whether the mean queue of a round, in packets, is over the shortest marked one by more than so many tenths. */
-FIXED_POINT int is_over_threshold(const struct law *law, fixed queue, int tenths)
+/* Whether a queue, in packets, is at least so many tenths of the shortest marked one. */
+FIXED_POINT int has_tenths_of_marked(const struct law *law, fixed queue, int tenths)
 {
 	return 20 * queue >= (fixed)tenths * law->marked_queue << FIXED_SHIFT;
 }
 
 /*
- * Adapt the target to the company of the round; beside other laws multiply the window by marks' factor. Near the
- * threshold of marks, where decreases have no effect, marks rule the window from now on.
+ * Adapt the target to the company of the round; beside other laws multiply the window by marks' factor. Up to a
+ * little above the threshold of marks, where decreases have no effect, marks rule the window from now on.
  */
 FIXED_POINT void follow_target(const struct constants *constants, struct law *law, const struct seen *seen,
 			       struct queues *queues, fixed factor)
@@ -238,7 +240,7 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 		.down = constants->stretch_down,
 	};
 	int at_threshold = !law->company.stretch && law->company.marks > MARKS_SHOWN &&
-			   !is_over_threshold(law, queues->mean, 12);
+			   !has_tenths_of_marked(law, queues->mean, AT_THRESHOLD_TENTHS);
 
 	queues->target = target_of(constants, law, seen->line_ns);
 	note_calm(constants, law, queues, target_scale(constants, seen->line_ns));
@@ -257,8 +259,15 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 		law->packets = fixed_product(law->packets, factor);
 }
 
-/* Follow the delay again if the queue is far above the threshold of marks. */
-FIXED_POINT void leave_marks(struct law *law, const struct seen *seen, const struct queues *queues)
+/* Let the delay rule the window, until other decreases are in vain. */
+FIXED_POINT void follow_delay_again(struct law *law)
+{
+	law->by_marks = 0;
+	law->company.counted = 0;
+}
+
+/* Let the delay rule the window again if the queue is far above the threshold of marks. */
+FIXED_POINT void end_marked_round(struct law *law, const struct seen *seen, const struct queues *queues)
 {
 	struct company *company = &law->company;
 
@@ -266,10 +275,8 @@ FIXED_POINT void leave_marks(struct law *law, const struct seen *seen, const str
 	company->level = LEVEL_ONE;
 	company->window_below = law->packets;
 	company->rests -= company->rests > 0;
-	if (is_over_threshold(law, queues->mean, 15)) {
-		law->by_marks = 0;
-		company->counted = 0;
-	}
+	if (has_tenths_of_marked(law, queues->mean, ABOVE_THRESHOLD_TENTHS))
+		follow_delay_again(law);
 }
 
 /* Average the round's marks, and note by what the window is ruled in the next one. */
@@ -280,7 +287,7 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 				       constants->marks_memory, MARKS_IGNORED);
 
 	if (law->by_marks)
-		leave_marks(law, seen, &queues);
+		end_marked_round(law, seen, &queues);
 	else
 		follow_target(constants, law, seen, &queues, factor);
 }
@@ -296,7 +303,8 @@ FIXED_POINT void law_lose(const struct constants *constants, struct law *law, un
 FIXED_POINT void law_time_out(const struct constants *constants, struct law *law)
 {
 	law->packets = FIXED_ONE;
-	law->by_marks = 0;
+	if (law->by_marks)
+		follow_delay_again(law);
 	law->gain = constants->start_growth;
 }
 

@@ -7,13 +7,15 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - Others that keep longer queues would take everything. They are noticed after some round trips in which
   decreases had no effect, and the target rises; meanwhile marks count, too
   (:mod:`~sysgym.emulator.packets.transports.other_laws`). Queues that many flows of its own keep are no sign.
-- Others may respond to marks: then the queue stays near the shortest one that was marked. If decreases have
-  no effect there, marks rule the window instead of the delay, as in DCTCP (RFC 8257, 3.3), until the queue
-  is far above. A raised target would not do: it is above or below the threshold, and takes all or nothing.
+- Others may respond to marks: then the queue is not far above the shortest one that was marked. If decreases
+  have no effect there, marks rule the window instead of the delay, as in DCTCP (RFC 8257, 3.3), until the
+  queue is far above. A raised target would not do: it is above or below the threshold, and takes all or
+  nothing. The shortest marked queue is kept for good, so one that was too short turns this rule off.
 - A window first grows by a gain of one. It halves with each decrease, and doubles, up to a quarter, in each
   round in which the queue was short for a moment. So a burst of another flow does not end the start, and
-  windows on long or fast paths, which additive growth would take hundreds of round trips to fill, follow the
-  room that others leave. The mean queue would be no sign of room: bursts keep it above the target.
+  windows on long paths, which additive growth would take hundreds of round trips to fill, follow the room
+  that others leave; above 12 Gb/s only where the queue is nearly empty. The mean queue would be no sign of
+  room: bursts keep it above the target.
 - The gain is a share of the geometric mean of the window and of the packets on the empty path. So of several
   flows the small ones grow faster; shares of the windows alone would keep their proportion.
 - A decrease is the excess over the queue and the path, of which no more than 200 packets count, and additive
@@ -32,8 +34,8 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 It takes all delay beyond the empty path's for a queue, so other delays must be shorter than the target. It
 has 21 constants, in packets, round trips and shares, that need no change with the rate, but for one: where
 the line is fast, hosts and switches delay packets by more than the line needs for a few of them. So there is
-a least target in microseconds, and what small windows have beyond it grows with the square root of what it
-adds. The constants are the transport's parameters: a search over them needs no compilation.
+a least target in microseconds: ``target`` is multiplied by a scale, and what small windows have beyond it by
+the root of the scale. The constants are the transport's parameters: a search over them needs no compilation.
 """
 
 from __future__ import annotations
@@ -134,10 +136,11 @@ LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
 TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
 MARKS_IGNORED = 4.0  # power of the slow average of marks
 MARKS_SHOWN = 0.05  # slow average above which others may respond to marks
+LEAST_MARKED_QUEUE = 0.5  # packets; shorter ones tell of no threshold
 AT_THRESHOLD = 1.2  # of the shortest marked queue; longer ones are not kept by laws that respond to marks
 ABOVE_THRESHOLD = 1.5  # of the shortest marked queue; above it, others do not respond to marks
 PATIENCE_AT_THRESHOLD = 6.0  # factor of a decrease without effect, from which marks rule the window
-ROUNDS_AT_THRESHOLD = 24.0  # the same in rounds
+ROUNDS_AT_THRESHOLD = 24.0  # rounds in vain after which they do
 MARKED_GROWTH = 1.0  # growth while marks rule the window, packets a round trip; RFC 8257 has Reno's
 MARKED_DECREASE = 0.5  # decrease over the average share of marks then (RFC 8257, 3.3)
 LOSS_REST = 16.0  # round trips
@@ -161,7 +164,7 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
 
 @njit(forceinline=True)
 def target_scale(flow: Any, event: Any) -> float:
-    """Return the target of a large window over that in packets: more than 1 where the least is more."""
+    """Return by what ``target`` is multiplied, so that it is ``least_target_us`` at least."""
     least = line_packets_per_ns(flow) * 1e3 * parameter(event, LEAST_TARGET_US)
     return float(max(least / parameter(event, TARGET), 1.0))
 
@@ -238,7 +241,7 @@ def note_marked_queue(flow: Any, event: Any) -> None:
     state = flow.state
     if event.marked:
         queue = present_queue(flow, event)
-        if state[MARKED_QUEUE] == 0.0 or queue < state[MARKED_QUEUE]:
+        if queue >= LEAST_MARKED_QUEUE and (state[MARKED_QUEUE] == 0.0 or queue < state[MARKED_QUEUE]):
             state[MARKED_QUEUE] = queue
 
 
@@ -293,7 +296,7 @@ def note_calm(flow: Any, event: Any, target: float) -> None:
 
 @njit(forceinline=True)
 def is_at_threshold(flow: Any, queue: float) -> bool:
-    """Return whether the mean queue of a round is one that laws which respond to marks may keep."""
+    """Return whether laws that respond to marks may keep such a mean queue: others keep longer ones."""
     state = flow.state
     shown = state[STRETCH] == 0.0 and state[MARKS] > MARKS_SHOWN
     return bool(shown and queue < AT_THRESHOLD * state[MARKED_QUEUE])
@@ -303,7 +306,8 @@ def is_at_threshold(flow: Any, queue: float) -> bool:
 def follow_target(flow: Any, event: Any, factor: float) -> None:
     """Adapt the target to the company of the round; beside other laws multiply the window by marks' factor.
 
-    Near the threshold of marks, where decreases have no effect, marks rule the window from now on.
+    Up to a little above the threshold of marks, where decreases have no effect, marks rule the window from
+    now on. Rounds in vain count for both rules.
     """
     state = flow.state
     target = present_target(flow, event)
@@ -334,17 +338,23 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
         state[WINDOW] *= factor
 
 
+@njit(forceinline=True)
+def follow_delay_again(flow: Any) -> None:
+    """Let the delay rule the window, until other decreases are in vain."""
+    flow.state[BY_MARKS] = 0.0
+    flow.state[IN_VAIN] = 0.0
+
+
 @njit
-def leave_marks(flow: Any) -> None:
-    """Follow the delay again if the queue is far above the threshold of marks."""
+def end_marked_round(flow: Any) -> None:
+    """Let the delay rule the window again if the queue is far above the threshold of marks."""
     state = flow.state
     queue = mean_queue(flow)
     state[QUEUE_BEFORE] = queue
     state[QUEUE] = 1.0
     state[WINDOW_BELOW] = state[WINDOW]
     if queue > ABOVE_THRESHOLD * state[MARKED_QUEUE]:
-        state[BY_MARKS] = 0.0
-        state[IN_VAIN] = 0.0
+        follow_delay_again(flow)
 
 
 @njit
@@ -355,7 +365,7 @@ def end_round(flow: Any, event: Any) -> None:
         flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
     )
     if state[BY_MARKS] > 0.0:
-        leave_marks(flow)
+        end_marked_round(flow)
     else:
         follow_target(flow, event, factor)
     state[RESTS] = max(state[RESTS] - 1.0, 0.0)
@@ -394,7 +404,8 @@ def on_timeout(flow: Any, event: Any) -> None:
     """Start again from a window of one packet (RFC 5681, 3.1), though two may leave together."""
     begin_round(flow)
     flow.state[LOST] = 1.0
-    flow.state[BY_MARKS] = 0.0
+    if flow.state[BY_MARKS] > 0.0:
+        follow_delay_again(flow)
     flow.state[GAIN] = parameter(event, START_GROWTH)
     set_window(flow, event, 1.0, present_rtt_ns(flow))
 

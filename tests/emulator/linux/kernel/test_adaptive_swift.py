@@ -20,7 +20,7 @@ from .user_space import compiled_for_user_space
 
 MOST_QUEUE = 2.0**24
 HALVES = 2.0  # of a packet, in which the shortest marked queue is kept
-MOST_MARKED_QUEUE = 4095.0
+MOST_MARKED_QUEUE = 4095.5
 
 SOURCE = """
 #include "adaptive_swift.h"

@@ -272,7 +272,7 @@ def test_marks_count_beside_other_laws_only() -> None:
 
 def ruled_by_marks(queue: float = 60.0) -> Driver:
     """A flow whose decreases at the threshold of marks were in vain."""
-    driver = settled(with_constants(most_decrease=0.4, decrease=2.0), cwnd=100.0)
+    driver = settled(with_constants(most_decrease=0.4, decrease=2.0, growth=3.0), cwnd=100.0)
     n_rounds = 0
     while not driver.flow.state[law.BY_MARKS]:
         one_round(driver, queue=queue, marked=True)
@@ -287,7 +287,7 @@ def test_where_decreases_at_the_threshold_of_marks_are_in_vain_marks_rule_the_wi
     driver = ruled_by_marks()
     assert window(driver) == pytest.approx(100.0, rel=0.1)
     assert driver.flow.state[other_laws.STRETCH] == 0.0
-    one_round(driver, queue=50.0)  # that of the window before
+    one_round(driver, queue=50.0)  # of the smaller window, before it was restored
     before = window(driver)
     one_round(driver, queue=50.0)
     assert window(driver) - before == pytest.approx(1.0, rel=0.05)
@@ -314,7 +314,9 @@ def test_marks_rule_until_the_queue_is_far_above_their_threshold() -> None:
 @pytest.mark.parametrize(("queue", "marked"), [(60.0, False), (90.0, True)])
 def test_without_marks_or_far_above_their_threshold_the_target_rises(queue: float, marked: bool) -> None:
     driver = settled(with_constants(patience=32.0, most_decrease=0.4, decrease=2.0), cwnd=100.0)
-    one_round(driver, queue=60.0, marked=marked)
+    one_round(driver, queue=60.0, marked=True)
+    for _ in range(0 if marked else 20):
+        one_round(driver, queue=1.0)
     n_rounds = 0
     while driver.flow.state[other_laws.STRETCH] == 0.0:
         one_round(driver, queue=queue, marked=marked)
@@ -326,7 +328,10 @@ def test_without_marks_or_far_above_their_threshold_the_target_rises(queue: floa
 def test_after_a_time_out_the_delay_rules_the_window() -> None:
     driver = ruled_by_marks()
     driver.time_out()
-    assert not driver.flow.state[law.BY_MARKS]
+    for queue in (60.0, 90.0):
+        one_round(driver, queue=queue, marked=True)
+        assert not driver.flow.state[law.BY_MARKS]
+        assert driver.flow.state[other_laws.STRETCH] == 0.0
 
 
 @pytest.mark.parametrize(("queue", "decrease"), [(0.0, 0.04), (1e3, 0.4)])
@@ -419,7 +424,6 @@ LINKS: dict[str, tuple[float, dict[str, Any]]] = {
     "12 flows beside 12": (0.6, {"workload.flows_per_pair": 6}),
     "a threshold of 40 packets": (0.6, {"queue.ecn_threshold_bytes": 60_000}),
     "a longer path": (0.6, {"topology.link_delay_s": 2e-5, "workload.flows_per_pair": 3}),
-    "a core slower than the hosts": (2.0, {"topology.core_rate_bps": 1e9}),
 }
 
 
@@ -428,18 +432,16 @@ def test_it_keeps_a_share_beside_dctcp(link: str) -> None:
     """Both respond to marks. With the delay alone, or a raised target, it has less than a fifth or all."""
     duration_s, changes = LINKS[link]
     scenario = load_scenario("dumbbell-10g", overrides=changes, expect=CongestionScenario)
-    shares = [
-        measure_sharing(scenario, with_constants(), get_transport("dctcp"), duration_s, seed).share
-        for seed in (0, 1)
-    ]
-    assert 0.5 < sum(shares) / 2 < 1.5
+    for seed in (0, 1):
+        ours = measure_sharing(scenario, with_constants(), get_transport("dctcp"), duration_s, seed).share
+        assert 0.5 < ours < 1.5
 
 
 def test_beside_a_law_that_fills_the_buffer_of_a_slow_core_the_target_rises_far() -> None:
     """Queues are in packets of the host's line: a hundred of them in the time of one of the core's."""
-    changes = {"topology.link_rate_bps": 100e9, "topology.core_rate_bps": 10e9}
+    changes = {"topology.link_rate_bps": 100e9, "topology.core_rate_bps": 1e9}
     scenario = load_scenario("dumbbell-10g", overrides=changes, expect=CongestionScenario)
-    assert 0.5 < measure_sharing(scenario, with_constants(), get_transport("cubic"), 1.0, 0).share < 1.7
+    assert 0.5 < measure_sharing(scenario, with_constants(), get_transport("cubic"), 8.0, 0).share < 1.7
 
 
 CROWDS: dict[str, dict[str, Any]] = {
