@@ -268,7 +268,7 @@ def packets_an_ack(rng: np.random.Generator) -> int:
 def random_crowd(rng: np.random.Generator) -> dict[str, Any]:
     """Return a bottleneck of 5 to 40 Gb/s for 48 to 96 long-lived flows.
 
-    In every other crowd the threshold of marks is near the queue of laws with targets of some tens of packets.
+    In every other crowd the threshold of marks is near the queue of laws with targets of tens of packets.
     """
     rate_bps = log_uniform(rng, 5e9, 40e9)
     duration_s = CROWD_PACKETS * PACKET_BITS / rate_bps
