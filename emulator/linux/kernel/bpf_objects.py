@@ -34,6 +34,7 @@ _INSTALL = "apt-get install clang libbpf-dev"
 _BTF_REMEDY = "boot a kernel with CONFIG_DEBUG_INFO_BTF=y (those of Debian 12 and Ubuntu 22.04 have it)"
 _TARGETS = {"x86_64": "x86", "aarch64": "arm64", "riscv64": "riscv", "s390x": "s390", "ppc64le": "powerpc"}
 _NAME_LENGTH = 16
+_ENTRY_BYTES = 8  # entries of an array map begin at multiples of it
 _ATTACH_STRUCT_OPS = 44  # enum bpf_attach_type, linux/bpf.h
 _F_LINK = 1 << 13  # BPF_F_LINK: registered for as long as a link exists
 _ENOENT = 2
@@ -348,9 +349,11 @@ def map_into_memory(descriptor: int, record: np.dtype[Any], length: int) -> NDAr
 
     Args:
         descriptor: Descriptor of the map; it may be closed afterwards.
-        record: Layout of one value; its size is a multiple of 8 bytes.
+        record: Layout of one value.
         length: Number of entries.
     """
-    size = -(-record.itemsize * length // mmap.PAGESIZE) * mmap.PAGESIZE
+    stride = -(-record.itemsize // _ENTRY_BYTES) * _ENTRY_BYTES
+    size = -(-stride * length // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-    return np.frombuffer(memory, dtype=record, count=length)
+    one = np.empty(1, record)
+    return np.ndarray((length, *record.shape), record.base, memory, strides=(stride, *one.strides[1:]))

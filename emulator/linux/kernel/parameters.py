@@ -23,7 +23,7 @@ class Parameters(NamedTuple):
     """Parameters of a law, and where its program keeps them.
 
     Attributes:
-        number: How many there are; even, because entries of a map are multiples of 8 bytes.
+        number: How many there are.
         below: Bound of their size, within which the program's sums fit.
         prefix: Prefix of the congestion control's name.
         map: Prefix of the name of the program's map.
