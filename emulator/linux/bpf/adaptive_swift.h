@@ -88,10 +88,10 @@ FIXED_POINT fixed geometric_mean(fixed one, fixed other)
 /* By what `target` is multiplied, so that it is `least_target_us` at least. Most lines need no division for it. */
 FIXED_POINT fixed target_scale(const struct constants *constants, unsigned int line_ns)
 {
-	fixed target_ns = fixed_product(constants->target, (fixed)line_ns << FIXED_SHIFT);
+	fixed target_ns = (fixed)constants->target * line_ns;
 	fixed least_ns = constants->least_target_us * 1000ll;
 
-	return least_ns > target_ns ? fixed_quotient(least_ns, target_ns) : FIXED_ONE;
+	return least_ns > target_ns ? most_of(fixed_quotient(least_ns, target_ns), FIXED_ONE) : FIXED_ONE;
 }
 
 /* Target of a window where there are no other laws. */
@@ -159,7 +159,7 @@ FIXED_POINT fixed present_queue(const struct told *told)
 	return packets_in(delay_ns(told->rtt_ns, told->base_rtt_ns), told->line_ns);
 }
 
-/* Keep the shortest queue that was marked: the threshold of marks, where there is one. Longer ones than fit are alike. */
+/* Keep the shortest queue that was marked: the threshold of marks, where there is one, up to what fits. */
 FIXED_POINT void note_marked_queue(struct law *law, const struct told *told)
 {
 	unsigned int queue = least_of(present_queue(told) >> (FIXED_SHIFT - 1), MOST_MARKED_QUEUE);
@@ -209,7 +209,10 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	return !told->rtt_ns || follow_delay(constants, law, told);
 }
 
-/* Double the gain, up to its largest after the start, if the queue was short for a moment: all the shorter where the target is scaled. */
+/*
+ * Double the gain, up to its largest after the start, if the queue was short for a moment: all the shorter where the
+ * target is scaled.
+ */
 FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues,
 			   fixed scale)
 {

@@ -11,7 +11,7 @@ import pytest
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 
-_FLAGS = ("-O1", "-Wall", "-Wno-unknown-pragmas", "-Werror", "-shared", "-fPIC")
+_FLAGS = ("-O1", "-ftrapv", "-Wall", "-Wno-unknown-pragmas", "-Werror", "-shared", "-fPIC")
 
 
 def compiled_for_user_space(code: str, folder: Path) -> ctypes.CDLL:
