@@ -50,7 +50,10 @@ struct constants {
 	int loss_least;
 };
 
-/* What a connection remembers between ACKs; `company.counted` is the number of rounds in vain. */
+/*
+ * What a connection remembers between ACKs; `company.counted` is the number of rounds in vain, and `counted_apart` that
+ * of those up to the threshold of marks.
+ */
 struct law {
 	unsigned int packets; /* the window, with its fraction; may be less than one packet */
 	unsigned int gain : 18; /* growth in a round trip, over the geometric mean of window and path */
@@ -242,23 +245,30 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 		.undo = FIXED_ONE,
 		.down = constants->stretch_down,
 	};
-	int at_threshold = !law->company.stretch && law->company.marks > MARKS_SHOWN &&
+	struct company *company = &law->company;
+	unsigned char in_vain = company->counted;
+	int at_threshold = !company->stretch && company->marks > MARKS_SHOWN &&
 			   !has_tenths_of_marked(law, queues->mean, AT_THRESHOLD_TENTHS);
 
 	queues->target = target_of(constants, law, seen->line_ns);
 	note_calm(constants, law, queues, target_scale(constants, seen->line_ns));
 	if (at_threshold) {
+		in_vain = company->counted_apart;
 		adaptation.own = -1;
 		adaptation.patience = PATIENCE_AT_THRESHOLD;
 		adaptation.rounds_in_vain = ROUNDS_AT_THRESHOLD;
 	}
-	law->packets = adapt_target(&adaptation, &law->company, queues, law->packets, law->packets,
-				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &law->company.counted);
-	if (at_threshold && law->company.stretch) {
-		law->company.stretch = 0;
+	law->packets = adapt_target(&adaptation, company, queues, law->packets, law->packets,
+				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &in_vain);
+	if (at_threshold)
+		company->counted_apart = in_vain;
+	else
+		company->counted = in_vain;
+	if (at_threshold && company->stretch) {
+		company->stretch = 0;
 		law->by_marks = 1;
 	}
-	if (law->company.stretch && !seen->lost)
+	if (company->stretch && !seen->lost)
 		law->packets = fixed_product(law->packets, factor);
 }
 
@@ -266,7 +276,7 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 FIXED_POINT void follow_delay_again(struct law *law)
 {
 	law->by_marks = 0;
-	law->company.counted = 0;
+	law->company.counted = law->company.counted_apart = 0;
 }
 
 /* Let the delay rule the window again if the queue is far above the threshold of marks. */

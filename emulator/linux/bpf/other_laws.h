@@ -24,7 +24,8 @@
 struct company {
 	unsigned int window_below; /* the window when the queue was last below the target */
 	unsigned int queue_before_ns; /* of the last round */
-	unsigned int stretch; /* log2 of the target over its least */
+	unsigned int stretch : 24; /* log2 of the target over its least */
+	unsigned int counted_apart : 8; /* as `counted`, of rounds that the law counts apart */
 	unsigned short alpha; /* average share of marks */
 	unsigned short marks; /* slow average */
 	unsigned short level; /* queue of the last round over the target, in 2^-15; more than one is all alike */
@@ -111,7 +112,7 @@ FIXED_POINT void company_start(struct company *company, unsigned int packets)
 	company->level = LEVEL_ONE; /* unknown */
 	company->queue_before_ns = company->stretch = 0;
 	company->alpha = company->marks = 0;
-	company->rests = company->counted = 0;
+	company->rests = company->counted = company->counted_apart = 0;
 }
 
 /* An average never reaches one: it moves towards larger values by the next lower step. */
@@ -187,7 +188,7 @@ FIXED_POINT unsigned int adapt_target(const struct adaptation *adaptation, struc
 	if (queues->mean > adaptation->own && in_vain(company, queues, before, queue_ns, patience))
 		*rounds_in_vain = least_of(*rounds_in_vain + 1, adaptation->rounds_in_vain + 1);
 	else
-		*rounds_in_vain = least_of(*rounds_in_vain - (*rounds_in_vain > 0), adaptation->rounds_in_vain);
+		*rounds_in_vain -= *rounds_in_vain > 0;
 	if (queues->mean <= adaptation->own)
 		company->stretch = 0;
 	else if (*rounds_in_vain > adaptation->rounds_in_vain)

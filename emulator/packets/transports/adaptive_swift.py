@@ -150,6 +150,7 @@ DECREASED_AT_NS = other_laws.OWN
 GAIN = other_laws.OWN + 1  # growth in a round trip, over the geometric mean of window and path
 BY_MARKS = other_laws.OWN + 2  # 1 while marks rule the window instead of the delay
 MARKED_QUEUE = other_laws.OWN + 3  # the shortest that was marked, packets; 0 if none was
+IN_VAIN_AT_THRESHOLD = other_laws.OWN + 4  # as IN_VAIN, of rounds up to the threshold of marks
 
 
 @njit(forceinline=True)
@@ -307,7 +308,7 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
     """Adapt the target to the company of the round; beside other laws multiply the window by marks' factor.
 
     Up to a little above the threshold of marks, where decreases have no effect, marks rule the window from
-    now on. Rounds in vain count for both rules.
+    now on. Rounds in vain are counted apart there: those of smaller decreases must not raise the target.
     """
     state = flow.state
     target = present_target(flow, event)
@@ -316,8 +317,9 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
     at_threshold = is_at_threshold(flow, queue)
     own = target_at(flow, event, OWN_WINDOW)
     patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
-    rounds_in_vain = ROUNDS_IN_VAIN
+    rounds_in_vain, in_vain = ROUNDS_IN_VAIN, state[IN_VAIN]
     if at_threshold:
+        state[IN_VAIN] = state[IN_VAIN_AT_THRESHOLD]
         own, patience, rounds_in_vain = -1.0, PATIENCE_AT_THRESHOLD, ROUNDS_AT_THRESHOLD
     adapt_target(
         flow,
@@ -331,9 +333,11 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
         1.0,
         parameter(event, STRETCH_DOWN),
     )
-    if at_threshold and state[STRETCH] > 0.0:
-        state[STRETCH] = 0.0
-        state[BY_MARKS] = 1.0
+    if at_threshold:
+        state[IN_VAIN_AT_THRESHOLD], state[IN_VAIN] = state[IN_VAIN], in_vain
+        if state[STRETCH] > 0.0:
+            state[STRETCH] = 0.0
+            state[BY_MARKS] = 1.0
     if state[STRETCH] > 0.0 and state[LOST] == 0.0:
         state[WINDOW] *= factor
 
@@ -343,6 +347,7 @@ def follow_delay_again(flow: Any) -> None:
     """Let the delay rule the window, until other decreases are in vain."""
     flow.state[BY_MARKS] = 0.0
     flow.state[IN_VAIN] = 0.0
+    flow.state[IN_VAIN_AT_THRESHOLD] = 0.0
 
 
 @njit

@@ -98,7 +98,7 @@ def adapt_target(
     if in_vain and queue > own:
         state[IN_VAIN] = min(state[IN_VAIN] + 1.0, rounds_in_vain + 1.0)
     else:
-        state[IN_VAIN] = min(max(state[IN_VAIN] - 1.0, 0.0), rounds_in_vain)
+        state[IN_VAIN] = max(state[IN_VAIN] - 1.0, 0.0)
     if queue <= own:
         state[STRETCH] = 0.0
     elif state[IN_VAIN] > rounds_in_vain:

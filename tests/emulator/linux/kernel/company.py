@@ -28,7 +28,8 @@ class Company(ctypes.Structure):
     _fields_ = [
         ("window_below", ctypes.c_uint32),
         ("queue_before_ns", ctypes.c_uint32),
-        ("stretch", ctypes.c_uint32),
+        ("stretch", ctypes.c_uint32, 24),
+        ("counted_apart", ctypes.c_uint32, 8),
         ("alpha", ctypes.c_uint16),
         ("marks", ctypes.c_uint16),
         ("level", ctypes.c_uint16),

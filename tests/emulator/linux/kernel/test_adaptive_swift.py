@@ -110,8 +110,8 @@ def draw_law(rng: np.random.Generator) -> Law:
         by_marks=rng.integers(2),
         company=company.draw_company(packets, rng),
     )
-    most = law.ROUNDS_IN_VAIN if memory.company.stretch else law.ROUNDS_AT_THRESHOLD
-    memory.company.counted = int(most) if rng.integers(2) else rng.integers(int(most) + 2)
+    memory.company.counted = rng.integers(int(law.ROUNDS_IN_VAIN) + 2)
+    memory.company.counted_apart = rng.integers(int(law.ROUNDS_AT_THRESHOLD) + 2)
     return memory
 
 
@@ -119,6 +119,7 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
     """A flow of the simulator with the same memory."""
     flow = company.flow_of(memory, line_ns, base_ns)
     flow.state[other_laws.IN_VAIN] = memory.company.counted
+    flow.state[law.IN_VAIN_AT_THRESHOLD] = memory.company.counted_apart
     flow.state[law.GAIN] = memory.gain / ONE
     flow.state[law.MARKED_QUEUE] = memory.marked_queue / HALVES
     flow.state[law.BY_MARKS] = memory.by_marks
@@ -129,6 +130,7 @@ def assert_alike(memory: Law, flow: Any) -> None:
     company.assert_alike(memory, flow)
     assert memory.gain / ONE == pytest.approx(flow.state[law.GAIN], rel=2e-3, abs=3 / ONE)
     assert memory.company.counted == flow.state[other_laws.IN_VAIN]
+    assert memory.company.counted_apart == flow.state[law.IN_VAIN_AT_THRESHOLD]
     assert memory.marked_queue / HALVES == pytest.approx(flow.state[law.MARKED_QUEUE], abs=1.0 / HALVES)
     assert memory.by_marks == flow.state[law.BY_MARKS]
 
@@ -224,7 +226,8 @@ def test_decreases_in_vain_near_the_threshold_let_marks_rule_the_window(
     constants = [one.value for one in law.CONSTANTS]
     memory = Law(packets=round(8 * ONE), marked_queue=120)
     memory.company.window_below, memory.company.marks = round(100 * ONE), 2**15
-    memory.company.counted = int(law.ROUNDS_AT_THRESHOLD if by_marks else law.ROUNDS_IN_VAIN)
+    memory.company.counted = int(law.ROUNDS_IN_VAIN)
+    memory.company.counted_apart = int(law.ROUNDS_AT_THRESHOLD)
     memory.company.queue_before_ns = queue * line_ns
     flow = flow_of(memory, line_ns, base_ns)
     rtt_ns = base_ns + queue * line_ns

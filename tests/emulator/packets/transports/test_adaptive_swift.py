@@ -325,6 +325,18 @@ def test_without_marks_or_far_above_their_threshold_the_target_rises(queue: floa
     assert not driver.flow.state[law.BY_MARKS]
 
 
+def test_rounds_in_vain_up_to_the_threshold_do_not_raise_the_target() -> None:
+    """Decreases are smaller there: a crowd whose queue is about the threshold would fill the buffer."""
+    driver = settled(with_constants(patience=32.0, most_decrease=0.4, decrease=2.0), cwnd=100.0)
+    for _ in range(int(law.ROUNDS_IN_VAIN) + 8):
+        one_round(driver, queue=60.0, marked=True)
+    driver.flow.state[rounds.WINDOW] = 1.0
+    assert driver.flow.state[law.IN_VAIN_AT_THRESHOLD] > law.ROUNDS_IN_VAIN
+    for _ in range(int(law.ROUNDS_IN_VAIN)):
+        one_round(driver, queue=90.0, marked=True)
+        assert driver.flow.state[other_laws.STRETCH] == 0.0
+
+
 def test_after_a_time_out_the_delay_rules_the_window() -> None:
     driver = ruled_by_marks()
     driver.time_out()
