@@ -321,11 +321,6 @@ FIXED_POINT void law_time_out(const struct constants *constants, struct law *law
 	law->gain = constants->start_growth;
 }
 
-/* Nothing ends the start but decreases. */
-FIXED_POINT void law_heed_mark(struct law *law)
-{
-}
-
 /* A threshold between fast growth and slow. There is none: to the kernel the window is at it. */
 FIXED_POINT unsigned int law_threshold(const struct law *law)
 {

@@ -23,6 +23,8 @@ INLINE void law_begin(struct constants *constants, struct law *law, u32 packets,
 INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, u32 line_ns,
 		       const struct rate_sample *sample, bool marked, bool may_grow)
 {
+	if (marked)
+		law_heed_mark(law);
 	if (may_grow)
 		law->packets = grown(tp, law->packets, law->ssthresh, law_growth(law), sample->acked_sacked);
 }

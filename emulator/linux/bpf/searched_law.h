@@ -113,8 +113,6 @@ INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *c
 	bool marked = window_marked(&state->window, tp);
 
 	round_sample(&state->round, sample);
-	if (marked)
-		law_heed_mark(law);
 	law_answer(constants, law, tp, line_ns, sample, marked, may_grow);
 	if (round_is_over(&state->round, tp))
 		end_round(state, tp, constants, line_ns);

@@ -317,10 +317,10 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
     at_threshold = is_at_threshold(flow, queue)
     own = target_at(flow, event, OWN_WINDOW)
     patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
-    rounds_in_vain, in_vain = ROUNDS_IN_VAIN, state[IN_VAIN]
+    rounds_in_vain, counter = ROUNDS_IN_VAIN, IN_VAIN
     if at_threshold:
-        state[IN_VAIN] = state[IN_VAIN_AT_THRESHOLD]
-        own, patience, rounds_in_vain = -1.0, PATIENCE_AT_THRESHOLD, ROUNDS_AT_THRESHOLD
+        own, patience = -1.0, PATIENCE_AT_THRESHOLD
+        rounds_in_vain, counter = ROUNDS_AT_THRESHOLD, IN_VAIN_AT_THRESHOLD
     adapt_target(
         flow,
         state[WINDOW],
@@ -332,12 +332,11 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
         parameter(event, STRETCH_UP),
         1.0,
         parameter(event, STRETCH_DOWN),
+        counter,
     )
-    if at_threshold:
-        state[IN_VAIN_AT_THRESHOLD], state[IN_VAIN] = state[IN_VAIN], in_vain
-        if state[STRETCH] > 0.0:
-            state[STRETCH] = 0.0
-            state[BY_MARKS] = 1.0
+    if at_threshold and state[STRETCH] > 0.0:
+        state[STRETCH] = 0.0
+        state[BY_MARKS] = 1.0
     if state[STRETCH] > 0.0 and state[LOST] == 0.0:
         state[WINDOW] *= factor
 

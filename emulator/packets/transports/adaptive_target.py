@@ -25,6 +25,7 @@ from numba import njit
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
 from sysgym.emulator.packets.transports.other_laws import (
+    IN_VAIN,
     OWN,
     QUEUE,
     RESTS,
@@ -175,6 +176,7 @@ def end_round(flow: Any, event: Any) -> None:
         parameter(event, STRETCH_UP),
         parameter(event, UNDO),
         parameter(event, STRETCH_DOWN),
+        IN_VAIN,
     )
     begin_round(flow)
 

@@ -71,6 +71,7 @@ def adapt_target(
     up: float,
     undo: float,
     down: float,
+    counter: int,
 ) -> None:
     """Lower the target a little; raise it, and undo the decreases, if the queue does not follow them.
 
@@ -88,6 +89,7 @@ def adapt_target(
         up: Doublings by which it then rises above the queue.
         undo: Share of the window before the decreases that is then restored.
         down: Doublings by which it falls in a round.
+        counter: Slot that counts the rounds in vain, such as :data:`IN_VAIN`.
     """
     state = flow.state
     follows = queue < FOLLOWS * state[QUEUE_BEFORE]
@@ -96,12 +98,12 @@ def adapt_target(
     state[STRETCH] = max(state[STRETCH] - down, 0.0)
     in_vain = least_queue(flow) > target and not follows and window * patience < state[WINDOW_BELOW]
     if in_vain and queue > own:
-        state[IN_VAIN] = min(state[IN_VAIN] + 1.0, rounds_in_vain + 1.0)
+        state[counter] = min(state[counter] + 1.0, rounds_in_vain + 1.0)
     else:
-        state[IN_VAIN] = max(state[IN_VAIN] - 1.0, 0.0)
+        state[counter] = max(state[counter] - 1.0, 0.0)
     if queue <= own:
         state[STRETCH] = 0.0
-    elif state[IN_VAIN] > rounds_in_vain:
+    elif state[counter] > rounds_in_vain:
         state[STRETCH] += math.log2(queue / target) + up
         state[WINDOW] = max(state[WINDOW], undo * state[WINDOW_BELOW])
         state[WINDOW_BELOW] = state[WINDOW]
