@@ -17,6 +17,7 @@
 #define TOGETHER 2 /* where the window is smaller; with segmentation offload they leave together, too */
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
+#define QUEUE_OF_MARKS 10 /* inverse of the slow average of marks from which all delay is a queue */
 #define MARKS_SHOWN (FIXED_ONE / 20)
 #define PATIENCE_AT_THRESHOLD (6 * FIXED_ONE)
 #define ROUNDS_AT_THRESHOLD 24
@@ -30,8 +31,8 @@ struct constants {
 	int first_window;
 	int target;
 	int target_of_small;
+	int target_of_noise;
 	int large_window;
-	int least_target_us;
 	int growth;
 	int calm_growth;
 	int growth_beside;
@@ -67,6 +68,7 @@ struct law {
 struct told {
 	unsigned long long rtt_ns;
 	unsigned long long base_rtt_ns; /* of an empty path */
+	unsigned long long rtt_change_ns; /* mean, from an ACK to the next */
 	unsigned int present_rtt_us; /* smoothed; at least that of the empty path */
 	unsigned int now_us;
 	unsigned int line_ns; /* time of a packet on the sender's line */
@@ -88,30 +90,22 @@ FIXED_POINT fixed geometric_mean(fixed one, fixed other)
 	return fixed_exp2((doubled >> 1) - (FIXED_SHIFT << FIXED_SHIFT));
 }
 
-/* By what `target` is multiplied, so that it is `least_target_us` at least. Most lines need no division for it. */
-FIXED_POINT fixed target_scale(const struct constants *constants, unsigned int line_ns)
-{
-	fixed target_ns = (fixed)constants->target * line_ns;
-	fixed least_ns = constants->least_target_us * 1000ll;
-
-	return least_ns > target_ns ? most_of(fixed_quotient(least_ns, target_ns), FIXED_ONE) : FIXED_ONE;
-}
-
-/* Target of a window where there are no other laws. */
-FIXED_POINT fixed target_at(const struct constants *constants, unsigned int packets, unsigned int line_ns)
+/* Target of a window where there are no other laws and no noise. */
+FIXED_POINT fixed target_at(const struct constants *constants, unsigned int packets)
 {
 	fixed share = share_of_small(packets) - share_of_small(constants->large_window);
-	fixed of_small = fixed_product(constants->target_of_small, most_of(share, 0));
-	fixed scale = target_scale(constants, line_ns);
 
-	if (scale == FIXED_ONE)
-		return constants->target + of_small;
-	return fixed_product(scale, constants->target) + fixed_product(of_small, geometric_mean(scale, FIXED_ONE));
+	return constants->target + fixed_product(constants->target_of_small, most_of(share, 0));
 }
 
-FIXED_POINT fixed target_of(const struct constants *constants, const struct law *law, unsigned int line_ns)
+/* The addition for delays that vary: none where packets are marked. The path is in packets. */
+FIXED_POINT fixed target_of_noise(const struct constants *constants, const struct law *law,
+				  unsigned long long rtt_change_ns, unsigned int line_ns, fixed path)
 {
-	return stretched(target_at(constants, law->packets, line_ns), law->company.stretch);
+	fixed noise = fixed_product(constants->target_of_noise, packets_in(delay_ns(rtt_change_ns, 0), line_ns));
+	fixed unmarked = most_of(FIXED_ONE - (fixed)QUEUE_OF_MARKS * law->company.marks, 0);
+
+	return fixed_product(least_of(noise, path), unmarked);
 }
 
 /* Growth, in packets a round trip: another one beside other laws. */
@@ -190,15 +184,15 @@ FIXED_POINT int follow_marks(struct law *law, const struct told *told)
 FIXED_POINT int follow_delay(const struct constants *constants, struct law *law, const struct told *told)
 {
 	fixed queue = present_queue(told);
-	fixed target = target_of(constants, law, told->line_ns);
+	fixed path = packets_of_path(told->base_rtt_ns, told->line_ns);
+	fixed noise = target_of_noise(constants, law, told->rtt_change_ns, told->line_ns, path);
+	fixed target = stretched(target_at(constants, law->packets) + noise, law->company.stretch);
 
 	if (queue < target)
 		return 1;
-	if (may_decrease(law, told)) {
-		fixed path = least_of(packets_of_path(told->base_rtt_ns, told->line_ns), LONG_PATH);
-
-		decrease_to(law, factor_of_queue(constants, law, queue, target, path), told->now_us);
-	}
+	if (may_decrease(law, told))
+		decrease_to(law, factor_of_queue(constants, law, queue, target, least_of(path, LONG_PATH)),
+			    told->now_us);
 	return 0;
 }
 
@@ -212,14 +206,10 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	return !told->rtt_ns || follow_delay(constants, law, told);
 }
 
-/*
- * Double the gain, up to its largest after the start, if the queue was short for a moment: all the shorter where the
- * target is scaled.
- */
-FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues,
-			   fixed scale)
+/* Double the gain, up to its largest after the start, if the queue was short for a moment. */
+FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues)
 {
-	if (4 * queues->least < fixed_quotient(fixed_quotient(queues->target, scale), scale))
+	if (4 * queues->least < queues->target)
 		law->gain = most_of(law->gain, least_of(most_of(2ll * law->gain, LEAST_GAIN), constants->calm_growth));
 }
 
@@ -231,13 +221,16 @@ FIXED_POINT int has_tenths_of_marked(const struct law *law, fixed queue, int ten
 
 /*
  * Adapt the target to the company of the round; beside other laws multiply the window by marks' factor. Up to a
- * little above the threshold of marks, where decreases have no effect, marks rule the window from now on.
+ * little above the threshold of marks, where decreases have no effect, marks rule the window from now on. Above it,
+ * the addition for noise does not count.
  */
 FIXED_POINT void follow_target(const struct constants *constants, struct law *law, const struct seen *seen,
 			       struct queues *queues, fixed factor)
 {
+	fixed quiet = target_at(constants, law->packets);
+	fixed noise = target_of_noise(constants, law, seen->rtt_change_ns, seen->line_ns, queues->path);
 	struct adaptation adaptation = {
-		.own = target_at(constants, OWN_WINDOW, seen->line_ns),
+		.own = target_at(constants, OWN_WINDOW) + noise,
 		.rounds_in_vain = ROUNDS_IN_VAIN,
 		.patience = constants->patience,
 		.patience_again = constants->patience_again,
@@ -250,9 +243,11 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 	int at_threshold = !company->stretch && company->marks > MARKS_SHOWN &&
 			   !has_tenths_of_marked(law, queues->mean, AT_THRESHOLD_TENTHS);
 
-	queues->target = target_of(constants, law, seen->line_ns);
-	note_calm(constants, law, queues, target_scale(constants, seen->line_ns));
-	if (at_threshold) {
+	queues->target = stretched(quiet + noise, company->stretch);
+	note_calm(constants, law, queues);
+	if (!at_threshold) {
+		queues->target = stretched(quiet, company->stretch);
+	} else {
 		in_vain = company->counted_apart;
 		adaptation.own = -1;
 		adaptation.patience = PATIENCE_AT_THRESHOLD;

@@ -33,6 +33,7 @@ struct flow {
 	u64 updated_ns; /* CLOCK_MONOTONIC */
 	u64 phase; /* 1 connected, 2 closed */
 	u64 scaled; /* number of the last executed order to multiply the window */
+	u64 rtt_change_ns; /* average of changes from a sample to the next; some laws read it */
 };
 
 struct {
@@ -50,10 +51,28 @@ INLINE struct flow *flow_of(struct sock *sk)
 	return slot ? bpf_map_lookup_elem(&sgflows_0000, &slot) : NULL;
 }
 
+/* The slot may have had another connection. */
+INLINE void begin_round_trips(struct flow *flow)
+{
+	flow->rtt_us = flow->rtt_change_ns = 0;
+}
+
+#define RTT_CHANGE_SHIFT 4 /* a sixteenth of the last change */
+
+INLINE void average_change(struct flow *flow, u64 rtt_us)
+{
+	u64 change_us = rtt_us > flow->rtt_us ? rtt_us - flow->rtt_us : flow->rtt_us - rtt_us;
+	s64 change_ns = change_us * 1000;
+
+	flow->rtt_change_ns += (change_ns - (s64)flow->rtt_change_ns) >> RTT_CHANGE_SHIFT;
+}
+
 /* One sample per ACK, as in the simulator: the round trip of the newest packet that it covers. */
 INLINE void report_round_trip(struct flow *flow, const struct rate_sample *sample)
 {
 	if (sample->rtt_us > 0) {
+		if (flow->rtt_us)
+			average_change(flow, sample->rtt_us);
 		flow->rtt_us = sample->rtt_us;
 		flow->rtt_sum_us += sample->rtt_us;
 		flow->rtt_samples += 1;

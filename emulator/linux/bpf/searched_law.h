@@ -15,10 +15,16 @@
 #include "receiver.h"
 #include "rounds.h"
 
+/* What user space and the reports tell of a connection's line and round trips. */
+struct line {
+	u32 packet_ns; /* time of a packet */
+	u64 rtt_change_ns; /* mean, from a sample to the next */
+};
+
 /* Begin with a window of so many packets. */
 INLINE void law_begin(struct constants *constants, struct law *law, u32 packets, struct tcp_sock *tp);
 /* Answer to an ACK, before the end of a round. */
-INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, u32 line_ns,
+INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, const struct line *line,
 		       const struct rate_sample *sample, bool marked, bool may_grow);
 /* The round trip by which to pace after an ACK. */
 INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *sample);
@@ -62,10 +68,13 @@ void BPF_PROG(connection_init, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct state *state = PRIVATE(sk);
+	struct flow *flow = flow_of(sk);
 	struct action *action = action_of(sk);
 	struct constants *constants = constants_of(action);
 	u64 share = constants ? constants->first_window : FIXED_ONE;
 
+	if (flow)
+		begin_round_trips(flow);
 	receiver_init(&state->receiver, sk);
 	window_init(&state->window, tp);
 	state->round.timed_out = 0;
@@ -75,17 +84,18 @@ void BPF_PROG(connection_init, struct sock *sk)
 }
 
 /* Packets delivered so far include the SYN. */
-INLINE void end_round(struct state *state, struct tcp_sock *tp, struct constants *constants, u32 line_ns)
+INLINE void end_round(struct state *state, struct tcp_sock *tp, struct constants *constants, const struct line *line)
 {
 	struct round *round = &state->round;
 	struct seen seen = {
 		.mean_rtt_ns = round->rtt_sum_us * 1000ull / larger(round->rtt_samples, 1),
 		.least_rtt_ns = round->rtt_least_us * 1000ull,
 		.base_rtt_ns = tp->rtt_min.s[0].v * 1000ull,
-		.line_ns = line_ns,
+		.line_ns = line->packet_ns,
 		.delivered_packets = tp->delivered,
 		.marked_share = round_marked_share(round, tp),
 		.lost = round->lost,
+		.rtt_change_ns = line->rtt_change_ns,
 	};
 
 	law_end_round(constants, &state->law, &seen);
@@ -105,7 +115,7 @@ INLINE bool after_losses(struct state *state, struct tcp_sock *tp, struct consta
 	return news == NO_NEWS || news == TIMED_OUT;
 }
 
-INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *constants, u32 line_ns,
+INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *constants, const struct line *line,
 		   const struct rate_sample *sample)
 {
 	struct law *law = &state->law;
@@ -113,9 +123,9 @@ INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *c
 	bool marked = window_marked(&state->window, tp);
 
 	round_sample(&state->round, sample);
-	law_answer(constants, law, tp, line_ns, sample, marked, may_grow);
+	law_answer(constants, law, tp, line, sample, marked, may_grow);
 	if (round_is_over(&state->round, tp))
-		end_round(state, tp, constants, line_ns);
+		end_round(state, tp, constants, line);
 }
 
 INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
@@ -125,12 +135,15 @@ INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample
 	struct flow *flow = flow_of(sk);
 	struct action *action = action_of(sk);
 	struct constants *constants = constants_of(action);
+	struct line line = { .packet_ns = action ? action->line_ns : 0 };
 
-	if (action && constants)
-		decide(state, tp, constants, action->line_ns, sample);
-	apply(state, sk, constants, action ? action->line_ns : 0, law_pacing_rtt_us(tp, sample));
-	if (flow)
+	if (flow) {
 		report_round_trip(flow, sample);
+		line.rtt_change_ns = flow->rtt_change_ns;
+	}
+	if (action && constants)
+		decide(state, tp, constants, &line, sample);
+	apply(state, sk, constants, line.packet_ns, law_pacing_rtt_us(tp, sample));
 	window_finish(&state->window, sk, sample->acked_sacked);
 }
 

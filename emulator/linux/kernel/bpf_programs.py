@@ -109,6 +109,7 @@ FLOW_RECORD = np.dtype(
             "updated_ns",
             "phase",
             "scaled",
+            "rtt_change_ns",
         )
     ]
 )

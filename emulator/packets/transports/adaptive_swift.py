@@ -14,8 +14,7 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - A window first grows by a gain of one. It halves with each decrease, and doubles, up to a quarter, in each
   round in which the queue was short for a moment. So a burst of another flow does not end the start, and
   windows on long paths, which additive growth would take hundreds of round trips to fill, follow the room
-  that others leave; above 12 Gb/s only where the queue is nearly empty. The mean queue would be no sign of
-  room: bursts keep it above the target.
+  that others leave. The mean queue would be no sign of room: bursts keep it above the target.
 - The gain is a share of the geometric mean of the window and of the packets on the empty path. So of several
   flows the small ones grow faster; shares of the windows alone would keep their proportion.
 - A decrease is the excess over the queue and the path, of which no more than 200 packets count, and additive
@@ -31,11 +30,13 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
 - Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
 
-It takes all delay beyond the empty path's for a queue, so other delays must be shorter than the target. It
-has 21 constants, in packets, round trips and shares, that need no change with the rate, but for one: where
-the line is fast, hosts and switches delay packets by more than the line needs for a few of them. So there is
-a least target in microseconds: ``target`` is multiplied by a scale, and what small windows have beyond it by
-the root of the scale. The constants are the transport's parameters: a search over them needs no compilation.
+Delays that are no queue vary from packet to packet: hosts and switches are late, segments are gathered. So
+the target has an addition for the mean change of the round trip from an ACK to the next, up to the packets on
+the empty path. Where packets are marked it is less or none, as the delay is a queue then, and it does not
+count in what is a sign of other laws. A delay that does not vary is taken for a queue.
+
+It has 21 constants, in packets, round trips and shares, that need no change with the rate. They are the
+transport's parameters: a search over them needs no compilation.
 """
 
 from __future__ import annotations
@@ -71,54 +72,51 @@ from sysgym.emulator.packets.transports.rounds import (
     bound_window,
     count_ack,
     line_packets_per_ns,
+    note_rtt_change,
     pace_window,
     pacing_rtt_ns,
     path_packets,
     present_rtt_ns,
     round_is_over,
+    rtt_change_packets,
 )
 
 NAME = "adaptive_swift"
 
+BY_HAND = False  # whether a search sets the constant
+
 CONSTANTS = (
     Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's"),
-    Constant("target", 3.0, 0.25, 64.0, "target of the queue, packets"),
-    Constant(
-        "target_of_small",
-        36.0,
-        0.5,
-        128.0,
-        "its addition for small windows; for w packets over sqrt(w), less",
-    ),
+    Constant("target", 2.0, 0.25, 64.0, "target of the queue, packets"),
+    Constant("target_of_small", 32.0, 0.5, 128.0, "addition for small windows, over 1 / sqrt(window)"),
+    Constant("target_of_noise", 5.0, 0.1, 16.0, "addition over the mean change of the round trip"),
     Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
-    Constant("least_target_us", 3.0, 0.1, 30.0, "least target of the queue, microseconds"),
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
     Constant("calm_growth", 0.25, 0.01, 1.0, "largest gain after calm rounds"),
-    Constant("growth_beside", 3.0, 0.1, 16.0, "growth while the target is raised, packets a round trip"),
+    Constant("growth_beside", 4.0, 0.1, 16.0, "growth while the target is raised, packets", BY_HAND),
     Constant("start_growth", 1.0, 0.05, 2.0, "gain at the start"),
     Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
     Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
-    Constant(
-        "patience", 20.0, 20.0, 256.0, "factor of a decrease without effect, from which the target rises"
-    ),
-    Constant("patience_again", 2.0, 1.05, 8.0, "the same while the target is raised"),
-    Constant("stretch_up", 2.0, 0.05, 4.0, "doublings by which the target then rises above the queue"),
-    Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which the target falls in a round trip"),
-    Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling of the target"),
-    Constant("mark_decrease", 0.3, 0.01, 1.0, "decrease over the average share of marks"),
-    Constant("marks_memory", 0.2, 0.002, 0.5, "gain of the slow average of marks"),
-    Constant("loss_decrease", 0.5, 0.1, 0.7, "decrease after a loss with a queue at the target or above"),
-    Constant("loss_least", 0.1, 0.01, 0.7, "decrease after a loss without a queue, over the former"),
+    Constant("patience", 20.0, 20.0, 256.0, "decrease in vain from which the target rises", BY_HAND),
+    Constant("patience_again", 2.0, 1.05, 8.0, "the same while the target is raised", BY_HAND),
+    Constant("stretch_up", 2.0, 0.05, 4.0, "doublings above the queue to which it rises", BY_HAND),
+    Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which it falls in a round trip", BY_HAND),
+    Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling", BY_HAND),
+    Constant("mark_decrease", 0.3, 0.01, 1.0, "decrease over the average share of marks", BY_HAND),
+    Constant("marks_memory", 0.2, 0.002, 0.5, "gain of the slow average of marks", BY_HAND),
+    Constant("loss_decrease", 0.5, 0.1, 0.7, "decrease after a loss at the target or above", BY_HAND),
+    Constant("loss_least", 0.1, 0.01, 0.7, "decrease without a queue, over the former", BY_HAND),
 )
 """Constants of the law, in the order of the transport's parameters.
 
+Searches leave those alone that only matter beside other laws or after losses: few lessons show what they do.
 With less ``patience`` than its bound, many flows of its own take each other for other laws.
 """
 
 N_PARAMETERS = len(CONSTANTS)
 (
-    FIRST_WINDOW, TARGET, TARGET_OF_SMALL, LARGE_WINDOW, LEAST_TARGET_US, GROWTH, CALM_GROWTH, GROWTH_BESIDE,
+    FIRST_WINDOW, TARGET, TARGET_OF_SMALL, TARGET_OF_NOISE, LARGE_WINDOW, GROWTH, CALM_GROWTH, GROWTH_BESIDE,
     START_GROWTH, DECREASE, MOST_DECREASE, PACE, PATIENCE, PATIENCE_AGAIN, STRETCH_UP, STRETCH_DOWN,
     STRETCH_CALM, MARK_DECREASE, MARKS_MEMORY, LOSS_DECREASE, LOSS_LEAST,
 ) = range(N_PARAMETERS)  # fmt: skip
@@ -127,7 +125,7 @@ MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
 OWN_WINDOW = 1.0  # packets; queues up to the target of such a window are no sign of other laws
 ROUNDS_IN_VAIN = 8.0
-CALM_QUEUE = 0.25  # of the target over its squared scale; a round whose least queue is shorter is calm
+CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
 LEAST_GAIN = 1.0 / 64.0  # a smaller one is none
 GROWTH_OF_PATH = 1.0 / 512.0  # additive growth, over the packets on the empty path
 LONG_PATH = 200.0  # packets of the path that count in a decrease at most
@@ -135,6 +133,7 @@ PACE_OF_GAIN = 0.5  # windows a round trip; what a window grows by has to be sen
 LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
 TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
 MARKS_IGNORED = 4.0  # power of the slow average of marks
+MARKS_OF_QUEUE = 0.1  # slow average from which all delay is a queue
 MARKS_SHOWN = 0.05  # slow average above which others may respond to marks
 LEAST_MARKED_QUEUE = 0.5  # packets; shorter ones tell of no threshold
 AT_THRESHOLD = 1.2  # of the shortest marked queue; longer ones are not kept by laws that respond to marks
@@ -164,26 +163,26 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
 
 
 @njit(forceinline=True)
-def target_scale(flow: Any, event: Any) -> float:
-    """Return by what ``target`` is multiplied, so that it is ``least_target_us`` at least."""
-    least = line_packets_per_ns(flow) * 1e3 * parameter(event, LEAST_TARGET_US)
-    return float(max(least / parameter(event, TARGET), 1.0))
+def target_at(event: Any, window: float) -> float:
+    """Return the target of a window where there are no other laws and no noise; both are in packets."""
+    share = 1.0 / math.sqrt(max(window, SMALLEST_TARGETED))
+    share -= 1.0 / math.sqrt(parameter(event, LARGE_WINDOW))
+    return float(parameter(event, TARGET) + parameter(event, TARGET_OF_SMALL) * max(share, 0.0))
 
 
 @njit(forceinline=True)
-def target_at(flow: Any, event: Any, window: float) -> float:
-    """Return the target of a window where there are no other laws; both are in packets."""
-    share = 1.0 / math.sqrt(max(window, SMALLEST_TARGETED))
-    share -= 1.0 / math.sqrt(parameter(event, LARGE_WINDOW))
-    scale = target_scale(flow, event)
-    of_small = math.sqrt(scale) * parameter(event, TARGET_OF_SMALL)
-    return float(scale * parameter(event, TARGET) + of_small * max(share, 0.0))
+def target_of_noise(flow: Any, event: Any) -> float:
+    """Return the addition, in packets, for delays that vary: none where packets are marked."""
+    noise = parameter(event, TARGET_OF_NOISE) * rtt_change_packets(flow)
+    unmarked = max(1.0 - flow.state[MARKS] / MARKS_OF_QUEUE, 0.0)
+    return float(unmarked * min(noise, path_packets(flow)))
 
 
 @njit(forceinline=True)
 def present_target(flow: Any, event: Any) -> float:
     """Return the target of the queue, in packets."""
-    return float(target_at(flow, event, flow.state[WINDOW]) * 2.0 ** flow.state[STRETCH])
+    target = target_at(event, flow.state[WINDOW]) + target_of_noise(flow, event)
+    return float(target * 2.0 ** flow.state[STRETCH])
 
 
 @njit(forceinline=True)
@@ -274,6 +273,7 @@ def follow_delay(flow: Any, event: Any) -> None:
 def answer(flow: Any, event: Any) -> None:
     """Grow or decrease by what an ACK tells of marks or of the queue; without a round trip, grow."""
     if event.rtt_sampled:
+        note_rtt_change(flow, event)
         note_marked_queue(flow, event)
     if flow.state[BY_MARKS] > 0.0:
         follow_marks(flow, event)
@@ -285,13 +285,9 @@ def answer(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def note_calm(flow: Any, event: Any, target: float) -> None:
-    """Double the gain, up to its largest after the start, if the queue was short for a moment.
-
-    Where the target is scaled, it has to be shorter: a window below such a target grows without a decrease
-    for many round trips, and a gain would make it swing.
-    """
+    """Double the gain, up to its largest after the start, if the queue was short for a moment."""
     gain = flow.state[GAIN]
-    if least_queue(flow) < CALM_QUEUE * target / target_scale(flow, event) ** 2:
+    if least_queue(flow) < CALM_QUEUE * target:
         flow.state[GAIN] = max(gain, min(max(2.0 * gain, LEAST_GAIN), parameter(event, CALM_GROWTH)))
 
 
@@ -309,18 +305,22 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
 
     Up to a little above the threshold of marks, where decreases have no effect, marks rule the window from
     now on. Rounds in vain are counted apart there: those of smaller decreases must not raise the target.
+    Above it, the addition for noise does not count: other laws make round trips vary, too.
     """
     state = flow.state
     target = present_target(flow, event)
     note_calm(flow, event, target)
     queue = mean_queue(flow)
     at_threshold = is_at_threshold(flow, queue)
-    own = target_at(flow, event, OWN_WINDOW)
+    noise = target_of_noise(flow, event)
+    own = target_at(event, OWN_WINDOW) + noise
     patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
     rounds_in_vain, counter = ROUNDS_IN_VAIN, IN_VAIN
     if at_threshold:
         own, patience = -1.0, PATIENCE_AT_THRESHOLD
         rounds_in_vain, counter = ROUNDS_AT_THRESHOLD, IN_VAIN_AT_THRESHOLD
+    else:
+        target -= noise * 2.0 ** state[STRETCH]
     adapt_target(
         flow,
         state[WINDOW],

@@ -1,4 +1,4 @@
-"""Constants of laws that a search may set: names, first values and bounds."""
+"""Constants of laws, most of which a search may set: names, first values and bounds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Constant(NamedTuple):
         least: Smallest value.
         most: Largest value.
         meaning: What it is.
+        searched: Whether a search sets it.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Constant(NamedTuple):
     least: float
     most: float
     meaning: str
+    searched: bool = True
 
 
 def checked_values(law: str, constants: Sequence[Constant], values: Iterable[float]) -> tuple[float, ...]:

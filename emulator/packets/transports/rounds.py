@@ -22,7 +22,11 @@ RTT_SAMPLES = 6
 RTT_LEAST_NS = 7
 LOST = 8
 DELIVERED = 9  # so far, packets
-OWN = 10
+RTT_BEFORE_NS = 10  # the last sample, for laws that ask for changes
+RTT_CHANGE_NS = 11  # average of changes from a sample to the next
+OWN = 12
+
+RTT_CHANGE_GAIN = 1.0 / 16.0
 
 
 @njit(forceinline=True)
@@ -52,6 +56,22 @@ def count_ack(flow: Any, event: Any) -> None:
     if event.marked:
         state[MARKED] += event.acked_packets
         flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+
+
+@njit(forceinline=True)
+def note_rtt_change(flow: Any, event: Any) -> None:
+    """Average the change of the round trip since the last sample."""
+    state = flow.state
+    if state[RTT_BEFORE_NS] > 0.0:
+        change_ns = abs(event.rtt_ns - state[RTT_BEFORE_NS])
+        state[RTT_CHANGE_NS] += RTT_CHANGE_GAIN * (change_ns - state[RTT_CHANGE_NS])
+    state[RTT_BEFORE_NS] = event.rtt_ns
+
+
+@njit(forceinline=True)
+def rtt_change_packets(flow: Any) -> float:
+    """Return the average change of the round trip, in packets of the line."""
+    return float(line_packets_per_ns(flow) * flow.state[RTT_CHANGE_NS])
 
 
 @njit(forceinline=True)

@@ -9,7 +9,7 @@ from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, NAME, a
 
 FORM = LawForm(
     NAME,
-    "sysgym-adaptive-swift-4",
+    "sysgym-adaptive-swift-5",
     {"constants": [constant.name for constant in CONSTANTS]},
     adaptive_swift_transport,
 )

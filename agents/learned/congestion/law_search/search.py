@@ -1,8 +1,9 @@
 """Search for the constants of a law by CMA-ES over given scenarios, random networks and other laws.
 
 All candidates of a generation play the same lessons, DCTCP too where the law is alone. The distribution is
-over logarithms of constants, within their bounds. The result is the mean of the distribution that was best in
-the same lessons of the validation split; the first mean, the law before the search, is one of them.
+over logarithms of the searched constants, within their bounds. The result is the mean of the distribution
+that was best in the same lessons of the validation split; the first mean, the law before the search, is one
+of them.
 """
 
 from __future__ import annotations
@@ -50,28 +51,36 @@ class SearchedLaw:
 
     Attributes:
         form: Form of its checkpoints.
-        constants: Its constants, in the order of the transport's parameters.
+        constants: Its constants, in the order of the transport's parameters. A search leaves those alone that
+            are not marked as searched.
     """
 
     form: LawForm
     constants: Sequence[Constant]
 
     @property
+    def searched(self) -> list[Constant]:
+        """Constants that a search sets. A point has a coordinate for each: doublings of its first value."""
+        return [constant for constant in self.constants if constant.searched]
+
+    @property
     def bounds(self) -> NDArray[np.float64]:
-        """Bounds of a point, whose coordinates are doublings of the constants' first values, shape (n, 2)."""
+        """Bounds of a point, shape (n_searched, 2)."""
         least, most = (
-            [np.log2(getattr(constant, which) / constant.value) for constant in self.constants]
+            [np.log2(getattr(constant, which) / constant.value) for constant in self.searched]
             for which in ("least", "most")
         )
         return np.stack([np.array(least) - 1e-9, np.array(most) + 1e-9], axis=1)
 
     def constants_at(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the constants at a point."""
+        """Return all constants at a point."""
         first, least, most = (
             np.array([getattr(constant, which) for constant in self.constants])
             for which in ("value", "least", "most")
         )
-        constants: NDArray[np.float64] = np.clip(first * np.exp2(point), least, most)
+        doublings = np.zeros(len(first))
+        doublings[[constant.searched for constant in self.constants]] = point
+        constants: NDArray[np.float64] = np.clip(first * np.exp2(doublings), least, most)
         return constants
 
     def transport_at(self, point: NDArray[np.float64]) -> Transport:
@@ -119,7 +128,7 @@ class Search(EvolutionSearch):
         seed: int,
     ) -> Search:
         """Return a search around the first values."""
-        start = np.zeros(len(law.constants))
+        start = np.zeros(len(law.searched))
         evolution = new_distribution(start, sigma, seed, population=POPULATION, bounds=law.bounds)
         return cls(law, evolution, seed, scenarios, neighbours, sigma, 0, 0, 0.0, start, math.inf)
 
@@ -127,6 +136,7 @@ class Search(EvolutionSearch):
         """Return what a search that is resumed must have in common with this one."""
         return {
             "law": self.law.form.agent,
+            "list of constants": [constant.name for constant in self.law.searched],
             "list of scenarios": [one.sha256() for one in self.scenarios],
             "list of neighbours": self.neighbours,
             "seed": self.seed,

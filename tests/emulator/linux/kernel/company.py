@@ -49,6 +49,7 @@ class Seen(ctypes.Structure):
         ("delivered_packets", ctypes.c_uint32),
         ("marked_share", ctypes.c_uint32),
         ("lost", ctypes.c_int32),
+        ("rtt_change_ns", ctypes.c_uint64),
     ]
 
 

@@ -78,6 +78,7 @@ class Told(ctypes.Structure):
     _fields_ = [
         ("rtt_ns", ctypes.c_uint64),
         ("base_rtt_ns", ctypes.c_uint64),
+        ("rtt_change_ns", ctypes.c_uint64),
         ("present_rtt_us", ctypes.c_uint32),
         ("now_us", ctypes.c_uint32),
         ("line_ns", ctypes.c_uint32),
@@ -126,6 +127,13 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
     return flow
 
 
+def draw_change_ns(flow: Any, line_ns: int, rng: np.random.Generator) -> int:
+    """Mean change of a flow's round trip from an ACK to the next; 0 in half of the draws."""
+    change_ns = int(rng.integers(2)) * round(flow.base_rtt_ns * 2.0 ** rng.uniform(-8.0, 1.0))
+    flow.state[rounds.RTT_CHANGE_NS] = change_ns
+    return change_ns
+
+
 def assert_alike(memory: Law, flow: Any) -> None:
     company.assert_alike(memory, flow)
     assert memory.gain / ONE == pytest.approx(flow.state[law.GAIN], rel=2e-3, abs=3 / ONE)
@@ -157,6 +165,7 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     line_ns, base_us = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (3.0, 17.0)))
     flow = flow_of(memory, line_ns, base_us * 1000)
     flow.in_recovery = 0
+    change_ns = draw_change_ns(flow, line_ns, rng)
     target = law.present_target(flow, constants)
     delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
     assume(delay_ns < 2**32 and max(target, max(delay_ns, base_us * 1000) / line_ns) < MOST_QUEUE)
@@ -170,7 +179,7 @@ def test_an_ack_is_answered_as_on_the_simulator(compiled: ctypes.CDLL, seed: int
     event.rtt_sampled, event.marked = int(rng.integers(8) > 0), int(rng.integers(2))
     assume(not event.marked or delay_ns < MOST_MARKED_QUEUE * line_ns)
     event.now_ns, event.rtt_ns = now_us * 1000, (base_us * 1000 + delay_ns) * event.rtt_sampled
-    told = Told(event.rtt_ns, base_us * 1000, base_us, now_us, line_ns, event.marked)
+    told = Told(event.rtt_ns, base_us * 1000, change_ns, base_us, now_us, line_ns, event.marked)
     law.answer(flow, event)
     assume(flow.state[rounds.WINDOW] < MOST_PACKETS)
     if compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told)):
@@ -187,6 +196,7 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     memory = draw_law(rng)
     line_ns, base_ns = (round(2.0 ** rng.uniform(*bounds)) for bounds in ((5.0, 23.5), (13.0, 27.0)))
     flow = flow_of(memory, line_ns, base_ns)
+    change_ns = draw_change_ns(flow, line_ns, rng)
     target = law.present_target(flow, constants)
     delay_ns = round(target * line_ns * 2.0 ** rng.uniform(-6.0, 6.0))
     least_ns = round(delay_ns * rng.uniform())
@@ -195,19 +205,27 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
     before_ns = min(round(delay_ns * 2.0 ** rng.uniform(-1.0, 1.0)), 2**32 - 1)
     memory.company.queue_before_ns = before_ns
     flow.state[other_laws.QUEUE_BEFORE] = before_ns / line_ns
+    noise = law.target_of_noise(flow, constants)
+    quiet = target - noise * 2.0 ** flow.state[other_laws.STRETCH]
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
     for one, other in (
         (delay_ns, target * line_ns),
         (least_ns, target * line_ns),
-        (least_ns, law.CALM_QUEUE * target / law.target_scale(flow, constants) ** 2 * line_ns),
+        (least_ns, law.CALM_QUEUE * target * line_ns),
         (delay_ns, other_laws.FOLLOWS * before_ns),
-        (delay_ns, law.target_at(flow, constants, law.OWN_WINDOW) * line_ns),
+        (delay_ns, quiet * line_ns),
+        (least_ns, quiet * line_ns),
+        (delay_ns, (law.target_at(constants, law.OWN_WINDOW) + noise) * line_ns),
         (delay_ns, law.AT_THRESHOLD * memory.marked_queue / HALVES * line_ns),
         (delay_ns, law.ABOVE_THRESHOLD * memory.marked_queue / HALVES * line_ns),
     ):
         assume(abs(one - other) > 2e-3 * other + 1.0)
     seen = Seen(
-        mean_rtt_ns=base_ns + delay_ns, least_rtt_ns=base_ns + least_ns, base_rtt_ns=base_ns, line_ns=line_ns
+        mean_rtt_ns=base_ns + delay_ns,
+        least_rtt_ns=base_ns + least_ns,
+        base_rtt_ns=base_ns,
+        line_ns=line_ns,
+        rtt_change_ns=change_ns,
     )
     company.see(flow, seen, rng)
     law.end_round(flow, constants)
@@ -312,14 +330,14 @@ def test_nothing_overflows(
     memory, before = draw_law(rng), Law()
     ctypes.memmove(ctypes.byref(before), ctypes.byref(memory), ctypes.sizeof(Law))
     most, middle, least = sorted(times, reverse=True)
-    told = Told(most, least, int(rng.integers(2**26)), int(rng.integers(2**32)), line_ns, share & 1)
+    told = Told(most, least, middle, int(rng.integers(2**26)), int(rng.integers(2**32)), line_ns, share & 1)
     may_grow = compiled.follow(fixed, ctypes.byref(memory), ctypes.byref(told))
     assert memory.packets <= before.packets
     decrease = law.MARKED_DECREASE if before.by_marks else fixed[law.MOST_DECREASE] / ONE
     assert memory.packets >= before.packets * (1.0 - decrease) - 2
     grown = compiled.grow(fixed, ctypes.byref(memory), ctypes.byref(told), acked) & 0xFFFFFFFF
     assert grown >= memory.packets or not may_grow
-    seen = Seen(most, middle, least, line_ns, acked, share, 0)
+    seen = Seen(most, middle, least, line_ns, acked, share, 0, most)
     compiled.end_round(fixed, ctypes.byref(memory), ctypes.byref(seen))
     assert memory.packets <= max(before.packets, before.company.window_below)
     assert memory.company.stretch <= other_laws.MOST_STRETCH * ONE
