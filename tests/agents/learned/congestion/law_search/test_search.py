@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sysgym.agents import make_agent
 from sysgym.agents.learned import train
+from sysgym.agents.learned.congestion.adaptive_swift.search import LAW as ADAPTIVE_SWIFT
 from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
 from sysgym.agents.learned.congestion.adaptive_target.search import LAW as ADAPTIVE_TARGET
 from sysgym.agents.learned.congestion.evolution import CURVE
@@ -48,15 +49,18 @@ ARGUMENTS = {"seed": 3, "hyper_parameters": {"neighbours": ["dctcp"]}}
 STEPS_A_GENERATION = 4 * (4 + 2 * 100 + 2 * 100)
 
 
-LAWS = pytest.mark.parametrize("law", [ADAPTIVE_TARGET, TUNED_SWIFT], ids=lambda law: law.form.agent)
+LAWS = pytest.mark.parametrize(
+    "law", [ADAPTIVE_SWIFT, ADAPTIVE_TARGET, TUNED_SWIFT], ids=lambda law: law.form.agent
+)
 
 
 @LAWS
 def test_points_are_doublings_within_bounds(law: SearchedLaw) -> None:
-    n = len(law.constants)
-    np.testing.assert_array_equal(law.constants_at(np.zeros(n)), [one.value for one in law.constants])
-    np.testing.assert_array_equal(law.constants_at(np.full(n, 99.0)), [one.most for one in law.constants])
-    np.testing.assert_array_equal(law.constants_at(np.full(n, -99.0)), [one.least for one in law.constants])
+    """Constants that a search leaves alone keep their first values."""
+    n = len(law.searched)
+    for point, which in ((0.0, "value"), (99.0, "most"), (-99.0, "least")):
+        expected = [getattr(one, which if one.searched else "value") for one in law.constants]
+        np.testing.assert_array_equal(law.constants_at(np.full(n, point)), expected)
     for corner in law.bounds.T:
         law.transport_at(corner)  # raises nothing
 
@@ -65,7 +69,7 @@ def test_points_are_doublings_within_bounds(law: SearchedLaw) -> None:
 def test_a_search_that_finds_nothing_better_keeps_its_start(
     law: SearchedLaw, small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = law.transport_at(np.zeros(len(law.constants)))
+    first = law.transport_at(np.zeros(len(law.searched)))
 
     def losses(_: Judge, transports: list[Transport], __: object) -> NDArray[np.float64]:
         return np.array([float(one.parameters != first.parameters) for one in transports])
