@@ -110,7 +110,7 @@ def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None
         raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
     try:
         there = read_tree(read_limited(path, LARGEST_STATE_BYTES))
-        others = [what for what, value in search.asked().items() if there["asked"][what] != value]
+        others = [what for what, value in search.asked().items() if there["asked"].get(what) != value]
         if not others:
             search.set_progress(there["progress"])
     except Exception as error:  # damaged files can raise anything in zipfile, json or NumPy

@@ -20,16 +20,16 @@ INLINE void law_begin(struct constants *constants, struct law *law, u32 packets,
 	law_start(constants, law, packets, tp->tcp_mstamp);
 }
 
-INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, const struct line *line,
+INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, const struct known *known,
 		       const struct rate_sample *sample, bool marked, bool may_grow)
 {
 	struct told told = {
 		.rtt_ns = sample->rtt_us > 0 ? smaller(sample->rtt_us, LONGEST_RTT_US) * 1000ull : 0,
 		.base_rtt_ns = tp->rtt_min.s[0].v * 1000ull,
-		.rtt_change_ns = line->rtt_change_ns,
+		.rtt_change_ns = known->rtt_change_ns,
 		.present_rtt_us = present_rtt_us(tp),
 		.now_us = tp->tcp_mstamp,
-		.line_ns = line->packet_ns,
+		.line_ns = known->line_ns,
 		.marked = marked,
 	};
 

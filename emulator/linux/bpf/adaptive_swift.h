@@ -17,8 +17,8 @@
 #define TOGETHER 2 /* where the window is smaller; with segmentation offload they leave together, too */
 #define MARKS_IGNORED (4 * FIXED_ONE)
 #define LOSS_REST (16 * FIXED_ONE)
-#define QUEUE_OF_MARKS 10 /* inverse of the slow average of marks from which all delay is a queue */
-#define MARKS_SHOWN (FIXED_ONE / 20)
+#define MARKS_HIDDEN 20 /* inverse of the slow average above which marks are shown */
+#define MARKS_SHOWN (FIXED_ONE / MARKS_HIDDEN)
 #define PATIENCE_AT_THRESHOLD (6 * FIXED_ONE)
 #define ROUNDS_AT_THRESHOLD 24
 #define AT_THRESHOLD_TENTHS 12
@@ -68,7 +68,7 @@ struct law {
 struct told {
 	unsigned long long rtt_ns;
 	unsigned long long base_rtt_ns; /* of an empty path */
-	unsigned long long rtt_change_ns; /* mean, from an ACK to the next */
+	unsigned long long rtt_change_ns; /* average of changes from a sample to the next */
 	unsigned int present_rtt_us; /* smoothed; at least that of the empty path */
 	unsigned int now_us;
 	unsigned int line_ns; /* time of a packet on the sender's line */
@@ -98,12 +98,12 @@ FIXED_POINT fixed target_at(const struct constants *constants, unsigned int pack
 	return constants->target + fixed_product(constants->target_of_small, most_of(share, 0));
 }
 
-/* The addition for delays that vary: none where packets are marked. The path is in packets. */
+/* The addition for delays that vary: the less, the more packets are marked. The path is in packets. */
 FIXED_POINT fixed target_of_noise(const struct constants *constants, const struct law *law,
 				  unsigned long long rtt_change_ns, unsigned int line_ns, fixed path)
 {
 	fixed noise = fixed_product(constants->target_of_noise, packets_in(delay_ns(rtt_change_ns, 0), line_ns));
-	fixed unmarked = most_of(FIXED_ONE - (fixed)QUEUE_OF_MARKS * law->company.marks, 0);
+	fixed unmarked = most_of(FIXED_ONE - (fixed)MARKS_HIDDEN * law->company.marks, 0);
 
 	return fixed_product(least_of(noise, path), unmarked);
 }
@@ -186,7 +186,7 @@ FIXED_POINT int follow_delay(const struct constants *constants, struct law *law,
 	fixed queue = present_queue(told);
 	fixed path = packets_of_path(told->base_rtt_ns, told->line_ns);
 	fixed noise = target_of_noise(constants, law, told->rtt_change_ns, told->line_ns, path);
-	fixed target = stretched(target_at(constants, law->packets) + noise, law->company.stretch);
+	fixed target = stretched(target_at(constants, law->packets), law->company.stretch) + noise;
 
 	if (queue < target)
 		return 1;
@@ -206,10 +206,10 @@ FIXED_POINT int law_follow(const struct constants *constants, struct law *law, c
 	return !told->rtt_ns || follow_delay(constants, law, told);
 }
 
-/* Double the gain, up to its largest after the start, if the queue was short for a moment. */
-FIXED_POINT void note_calm(const struct constants *constants, struct law *law, const struct queues *queues)
+/* Double the gain, up to its largest after the start, if the least queue was short, to a target without noise. */
+FIXED_POINT void note_calm(const struct constants *constants, struct law *law, fixed least, fixed target)
 {
-	if (4 * queues->least < queues->target)
+	if (4 * least < target)
 		law->gain = most_of(law->gain, least_of(most_of(2ll * law->gain, LEAST_GAIN), constants->calm_growth));
 }
 
@@ -221,13 +221,12 @@ FIXED_POINT int has_tenths_of_marked(const struct law *law, fixed queue, int ten
 
 /*
  * Adapt the target to the company of the round; beside other laws multiply the window by marks' factor. Up to a
- * little above the threshold of marks, where decreases have no effect, marks rule the window from now on. Above it,
- * the addition for noise does not count.
+ * little above the threshold of marks, where decreases have no effect, marks rule the window from now on.
  */
 FIXED_POINT void follow_target(const struct constants *constants, struct law *law, const struct seen *seen,
 			       struct queues *queues, fixed factor)
 {
-	fixed quiet = target_at(constants, law->packets);
+	fixed target = stretched(target_at(constants, law->packets), law->company.stretch);
 	fixed noise = target_of_noise(constants, law, seen->rtt_change_ns, seen->line_ns, queues->path);
 	struct adaptation adaptation = {
 		.own = target_at(constants, OWN_WINDOW) + noise,
@@ -243,11 +242,9 @@ FIXED_POINT void follow_target(const struct constants *constants, struct law *la
 	int at_threshold = !company->stretch && company->marks > MARKS_SHOWN &&
 			   !has_tenths_of_marked(law, queues->mean, AT_THRESHOLD_TENTHS);
 
-	queues->target = stretched(quiet + noise, company->stretch);
-	note_calm(constants, law, queues);
-	if (!at_threshold) {
-		queues->target = stretched(quiet, company->stretch);
-	} else {
+	queues->target = target + noise;
+	note_calm(constants, law, queues->least, target);
+	if (at_threshold) {
 		in_vain = company->counted_apart;
 		adaptation.own = -1;
 		adaptation.patience = PATIENCE_AT_THRESHOLD;

@@ -20,7 +20,7 @@ INLINE void law_begin(struct constants *constants, struct law *law, u32 packets,
 	law_start(law, packets);
 }
 
-INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, const struct line *line,
+INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, const struct known *known,
 		       const struct rate_sample *sample, bool marked, bool may_grow)
 {
 	if (marked)

@@ -42,7 +42,7 @@ struct seen {
 	unsigned int delivered_packets; /* so far */
 	unsigned int marked_share;
 	int lost;
-	unsigned long long rtt_change_ns; /* mean, from an ACK to the next */
+	unsigned long long rtt_change_ns; /* average of changes from a sample to the next */
 };
 
 /* The round's queues, in packets. */

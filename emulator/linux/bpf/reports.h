@@ -7,6 +7,7 @@
 #define SYSGYM_REPORTS_H
 
 #include "kernel.h"
+#include "rtt_change.h"
 
 #define FLOW_SLOTS 65536
 
@@ -33,7 +34,8 @@ struct flow {
 	u64 updated_ns; /* CLOCK_MONOTONIC */
 	u64 phase; /* 1 connected, 2 closed */
 	u64 scaled; /* number of the last executed order to multiply the window */
-	u64 rtt_change_ns; /* average of changes from a sample to the next; some laws read it */
+	/* Average of changes from a sample to the next. A law reads it: it has no more room of its own. */
+	u64 rtt_change_ns;
 };
 
 struct {
@@ -51,28 +53,17 @@ INLINE struct flow *flow_of(struct sock *sk)
 	return slot ? bpf_map_lookup_elem(&sgflows_0000, &slot) : NULL;
 }
 
-/* The slot may have had another connection. */
+/* User space clears the slot for a connection, but not where it gives one another law. */
 INLINE void begin_round_trips(struct flow *flow)
 {
 	flow->rtt_us = flow->rtt_change_ns = 0;
-}
-
-#define RTT_CHANGE_SHIFT 4 /* a sixteenth of the last change */
-
-INLINE void average_change(struct flow *flow, u64 rtt_us)
-{
-	u64 change_us = rtt_us > flow->rtt_us ? rtt_us - flow->rtt_us : flow->rtt_us - rtt_us;
-	s64 change_ns = change_us * 1000;
-
-	flow->rtt_change_ns += (change_ns - (s64)flow->rtt_change_ns) >> RTT_CHANGE_SHIFT;
 }
 
 /* One sample per ACK, as in the simulator: the round trip of the newest packet that it covers. */
 INLINE void report_round_trip(struct flow *flow, const struct rate_sample *sample)
 {
 	if (sample->rtt_us > 0) {
-		if (flow->rtt_us)
-			average_change(flow, sample->rtt_us);
+		flow->rtt_change_ns = rtt_change_after(flow->rtt_change_ns, flow->rtt_us, sample->rtt_us);
 		flow->rtt_us = sample->rtt_us;
 		flow->rtt_sum_us += sample->rtt_us;
 		flow->rtt_samples += 1;

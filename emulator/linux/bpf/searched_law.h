@@ -15,16 +15,16 @@
 #include "receiver.h"
 #include "rounds.h"
 
-/* What user space and the reports tell of a connection's line and round trips. */
-struct line {
-	u32 packet_ns; /* time of a packet */
-	u64 rtt_change_ns; /* mean, from a sample to the next */
+/* What user space and the reports tell of a connection. */
+struct known {
+	u32 line_ns; /* time of a packet on the sender's line */
+	u64 rtt_change_ns; /* average of changes from a sample to the next */
 };
 
 /* Begin with a window of so many packets. */
 INLINE void law_begin(struct constants *constants, struct law *law, u32 packets, struct tcp_sock *tp);
 /* Answer to an ACK, before the end of a round. */
-INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, const struct line *line,
+INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_sock *tp, const struct known *known,
 		       const struct rate_sample *sample, bool marked, bool may_grow);
 /* The round trip by which to pace after an ACK. */
 INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *sample);
@@ -84,18 +84,18 @@ void BPF_PROG(connection_init, struct sock *sk)
 }
 
 /* Packets delivered so far include the SYN. */
-INLINE void end_round(struct state *state, struct tcp_sock *tp, struct constants *constants, const struct line *line)
+INLINE void end_round(struct state *state, struct tcp_sock *tp, struct constants *constants, const struct known *known)
 {
 	struct round *round = &state->round;
 	struct seen seen = {
 		.mean_rtt_ns = round->rtt_sum_us * 1000ull / larger(round->rtt_samples, 1),
 		.least_rtt_ns = round->rtt_least_us * 1000ull,
 		.base_rtt_ns = tp->rtt_min.s[0].v * 1000ull,
-		.line_ns = line->packet_ns,
+		.line_ns = known->line_ns,
 		.delivered_packets = tp->delivered,
 		.marked_share = round_marked_share(round, tp),
 		.lost = round->lost,
-		.rtt_change_ns = line->rtt_change_ns,
+		.rtt_change_ns = known->rtt_change_ns,
 	};
 
 	law_end_round(constants, &state->law, &seen);
@@ -115,7 +115,7 @@ INLINE bool after_losses(struct state *state, struct tcp_sock *tp, struct consta
 	return news == NO_NEWS || news == TIMED_OUT;
 }
 
-INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *constants, const struct line *line,
+INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *constants, const struct known *known,
 		   const struct rate_sample *sample)
 {
 	struct law *law = &state->law;
@@ -123,9 +123,9 @@ INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *c
 	bool marked = window_marked(&state->window, tp);
 
 	round_sample(&state->round, sample);
-	law_answer(constants, law, tp, line, sample, marked, may_grow);
+	law_answer(constants, law, tp, known, sample, marked, may_grow);
 	if (round_is_over(&state->round, tp))
-		end_round(state, tp, constants, line);
+		end_round(state, tp, constants, known);
 }
 
 INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
@@ -135,15 +135,15 @@ INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample
 	struct flow *flow = flow_of(sk);
 	struct action *action = action_of(sk);
 	struct constants *constants = constants_of(action);
-	struct line line = { .packet_ns = action ? action->line_ns : 0 };
+	struct known known = { .line_ns = action ? action->line_ns : 0 };
 
 	if (flow) {
 		report_round_trip(flow, sample);
-		line.rtt_change_ns = flow->rtt_change_ns;
+		known.rtt_change_ns = flow->rtt_change_ns;
 	}
 	if (action && constants)
-		decide(state, tp, constants, &line, sample);
-	apply(state, sk, constants, line.packet_ns, law_pacing_rtt_us(tp, sample));
+		decide(state, tp, constants, &known, sample);
+	apply(state, sk, constants, known.line_ns, law_pacing_rtt_us(tp, sample));
 	window_finish(&state->window, sk, sample->acked_sacked);
 }
 

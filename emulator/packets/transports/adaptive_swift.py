@@ -32,8 +32,8 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 
 Delays that are no queue vary from packet to packet: hosts and switches are late, segments are gathered. So
 the target has an addition for the mean change of the round trip from an ACK to the next, up to the packets on
-the empty path. Where packets are marked it is less or none, as the delay is a queue then, and it does not
-count in what is a sign of other laws. A delay that does not vary is taken for a queue.
+the empty path. It becomes less with the share of marked packets, and none at 5 %: the delay is a queue then.
+A delay that does not vary is taken for a queue.
 
 It has 21 constants, in packets, round trips and shares, that need no change with the rate. They are the
 transport's parameters: a search over them needs no compilation.
@@ -83,34 +83,32 @@ from sysgym.emulator.packets.transports.rounds import (
 
 NAME = "adaptive_swift"
 
-BY_HAND = False  # whether a search sets the constant
-
 CONSTANTS = (
     Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's"),
     Constant("target", 2.0, 0.25, 64.0, "target of the queue, packets"),
     Constant("target_of_small", 32.0, 0.5, 128.0, "addition for small windows, over 1 / sqrt(window)"),
-    Constant("target_of_noise", 5.0, 0.1, 16.0, "addition over the mean change of the round trip"),
+    Constant("target_of_noise", 4.0, 0.1, 16.0, "addition over the mean change of the round trip"),
     Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
     Constant("calm_growth", 0.25, 0.01, 1.0, "largest gain after calm rounds"),
-    Constant("growth_beside", 4.0, 0.1, 16.0, "growth while the target is raised, packets", BY_HAND),
+    Constant("growth_beside", 4.0, 0.1, 16.0, "growth while the target is raised", searched=False),
     Constant("start_growth", 1.0, 0.05, 2.0, "gain at the start"),
     Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
     Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
     Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
-    Constant("patience", 20.0, 20.0, 256.0, "decrease in vain from which the target rises", BY_HAND),
-    Constant("patience_again", 2.0, 1.05, 8.0, "the same while the target is raised", BY_HAND),
-    Constant("stretch_up", 2.0, 0.05, 4.0, "doublings above the queue to which it rises", BY_HAND),
-    Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which it falls in a round trip", BY_HAND),
-    Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling", BY_HAND),
-    Constant("mark_decrease", 0.3, 0.01, 1.0, "decrease over the average share of marks", BY_HAND),
-    Constant("marks_memory", 0.2, 0.002, 0.5, "gain of the slow average of marks", BY_HAND),
-    Constant("loss_decrease", 0.5, 0.1, 0.7, "decrease after a loss at the target or above", BY_HAND),
-    Constant("loss_least", 0.1, 0.01, 0.7, "decrease without a queue, over the former", BY_HAND),
+    Constant("patience", 20.0, 20.0, 256.0, "factor in vain from which the target rises", searched=False),
+    Constant("patience_again", 2.0, 1.05, 8.0, "the same while the target is raised", searched=False),
+    Constant("stretch_up", 2.0, 0.05, 4.0, "doublings above the queue to which it rises", searched=False),
+    Constant("stretch_down", 0.05, 0.001, 1.0, "doublings by which it falls in a round trip", searched=False),
+    Constant("stretch_calm", 0.5, 0.05, 2.0, "halvings of the decrease for each doubling", searched=False),
+    Constant("mark_decrease", 0.3, 0.01, 1.0, "decrease over the average share of marks", searched=False),
+    Constant("marks_memory", 0.2, 0.002, 0.5, "gain of the slow average of marks", searched=False),
+    Constant("loss_decrease", 0.5, 0.1, 0.7, "decrease after a loss at the target or above", searched=False),
+    Constant("loss_least", 0.1, 0.01, 0.7, "decrease without a queue, over the former", searched=False),
 )
 """Constants of the law, in the order of the transport's parameters.
 
-Searches leave those alone that only matter beside other laws or after losses: few lessons show what they do.
+Searches leave those alone that mostly matter beside other laws or after losses: few lessons have them.
 With less ``patience`` than its bound, many flows of its own take each other for other laws.
 """
 
@@ -133,8 +131,7 @@ PACE_OF_GAIN = 0.5  # windows a round trip; what a window grows by has to be sen
 LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
 TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
 MARKS_IGNORED = 4.0  # power of the slow average of marks
-MARKS_OF_QUEUE = 0.1  # slow average from which all delay is a queue
-MARKS_SHOWN = 0.05  # slow average above which others may respond to marks
+MARKS_SHOWN = 0.05  # slow average above which all delay is a queue, and others may respond to marks
 LEAST_MARKED_QUEUE = 0.5  # packets; shorter ones tell of no threshold
 AT_THRESHOLD = 1.2  # of the shortest marked queue; longer ones are not kept by laws that respond to marks
 ABOVE_THRESHOLD = 1.5  # of the shortest marked queue; above it, others do not respond to marks
@@ -172,17 +169,17 @@ def target_at(event: Any, window: float) -> float:
 
 @njit(forceinline=True)
 def target_of_noise(flow: Any, event: Any) -> float:
-    """Return the addition, in packets, for delays that vary: none where packets are marked."""
+    """Return the addition, in packets, for delays that vary: the less, the more packets are marked."""
     noise = parameter(event, TARGET_OF_NOISE) * rtt_change_packets(flow)
-    unmarked = max(1.0 - flow.state[MARKS] / MARKS_OF_QUEUE, 0.0)
+    unmarked = max(1.0 - flow.state[MARKS] / MARKS_SHOWN, 0.0)
     return float(unmarked * min(noise, path_packets(flow)))
 
 
 @njit(forceinline=True)
 def present_target(flow: Any, event: Any) -> float:
     """Return the target of the queue, in packets."""
-    target = target_at(event, flow.state[WINDOW]) + target_of_noise(flow, event)
-    return float(target * 2.0 ** flow.state[STRETCH])
+    target = target_at(event, flow.state[WINDOW]) * 2.0 ** flow.state[STRETCH]
+    return float(target + target_of_noise(flow, event))
 
 
 @njit(forceinline=True)
@@ -285,7 +282,10 @@ def answer(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def note_calm(flow: Any, event: Any, target: float) -> None:
-    """Double the gain, up to its largest after the start, if the queue was short for a moment."""
+    """Double the gain, up to its largest after the start, if the queue was short for a moment.
+
+    Against the target without noise: of many round trips that vary the least is short in any case.
+    """
     gain = flow.state[GAIN]
     if least_queue(flow) < CALM_QUEUE * target:
         flow.state[GAIN] = max(gain, min(max(2.0 * gain, LEAST_GAIN), parameter(event, CALM_GROWTH)))
@@ -305,22 +305,18 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
 
     Up to a little above the threshold of marks, where decreases have no effect, marks rule the window from
     now on. Rounds in vain are counted apart there: those of smaller decreases must not raise the target.
-    Above it, the addition for noise does not count: other laws make round trips vary, too.
     """
     state = flow.state
-    target = present_target(flow, event)
-    note_calm(flow, event, target)
+    target, noise = present_target(flow, event), target_of_noise(flow, event)
+    note_calm(flow, event, target - noise)
     queue = mean_queue(flow)
     at_threshold = is_at_threshold(flow, queue)
-    noise = target_of_noise(flow, event)
     own = target_at(event, OWN_WINDOW) + noise
     patience = parameter(event, PATIENCE if state[STRETCH] == 0.0 else PATIENCE_AGAIN)
     rounds_in_vain, counter = ROUNDS_IN_VAIN, IN_VAIN
     if at_threshold:
         own, patience = -1.0, PATIENCE_AT_THRESHOLD
         rounds_in_vain, counter = ROUNDS_AT_THRESHOLD, IN_VAIN_AT_THRESHOLD
-    else:
-        target -= noise * 2.0 ** state[STRETCH]
     adapt_target(
         flow,
         state[WINDOW],

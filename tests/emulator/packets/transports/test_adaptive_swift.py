@@ -45,15 +45,15 @@ def target(driver: Driver, **constants: float) -> float:
     small = 1.0 / math.sqrt(max(window(driver), law.SMALLEST_TARGETED)) - 1.0 / math.sqrt(
         value["large_window"]
     )
-    least = value["target"] + value["target_of_small"] * max(small, 0.0) + noise(driver)
-    return float(least * 2.0 ** driver.flow.state[other_laws.STRETCH])
+    least = value["target"] + value["target_of_small"] * max(small, 0.0)
+    return float(least * 2.0 ** driver.flow.state[other_laws.STRETCH] + noise(driver))
 
 
-def noise(driver: Driver, target_of_noise: float = 5.0) -> float:
+def noise(driver: Driver, target_of_noise: float = 4.0) -> float:
     """Addition to the target for changes of the round trip so far."""
     state = driver.flow.state
     changes = target_of_noise * float(state[rounds.RTT_CHANGE_NS]) / packet_ns(driver)
-    return min(changes, path(driver)) * max(1.0 - 10.0 * float(state[other_laws.MARKS]), 0.0)
+    return min(changes, path(driver)) * max(1.0 - 20.0 * float(state[other_laws.MARKS]), 0.0)
 
 
 def ack_queue(driver: Driver, queue: float) -> float:
@@ -215,10 +215,10 @@ def test_small_windows_have_a_larger_target_and_large_ones_the_least() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes_us", "packets"), [((0.0, 0.0), 0.0), ((0.0, 1.2), 5.0), ((0.0, 30.0), 10.0)]
+    ("changes_us", "packets"), [((0.0, 0.0), 0.0), ((0.0, 1.2), 4.0), ((0.0, 30.0), 10.0)]
 )
 def test_the_target_is_larger_where_delays_vary(changes_us: tuple[float, float], packets: float) -> None:
-    """Round trips that change by a packet at each ACK allow five; the path, of ten packets, is the most."""
+    """Round trips that change by a packet at each ACK allow four; the path, of ten packets, is the most."""
     driver = settled(with_constants(), cwnd=1000.0)
     driver.flow.base_rtt_ns = round(10.0 * packet_ns(driver))
     driver.flow.state[rounds.RTT_CHANGE_NS] = 0.0
@@ -235,9 +235,9 @@ def test_the_target_is_larger_where_delays_vary(changes_us: tuple[float, float],
 def test_where_packets_are_marked_all_delay_is_a_queue() -> None:
     driver = settled(with_constants(), cwnd=1000.0)
     driver.flow.state[rounds.RTT_CHANGE_NS] = 2.0 * packet_ns(driver)
-    driver.flow.state[other_laws.MARKS] = 0.05
-    assert noise(driver) == pytest.approx(5.0)
-    driver.flow.state[other_laws.MARKS] = 0.2
+    driver.flow.state[other_laws.MARKS] = 0.025
+    assert noise(driver) == pytest.approx(4.0)
+    driver.flow.state[other_laws.MARKS] = 0.1
     assert noise(driver) == 0.0
     assert ack_queue(driver, queue=3.0) < 1.0
 
