@@ -56,7 +56,7 @@ VIEWS = {
         adaptive_swift,
         (5.0, 20.0, 100.0),
         ("40 packets queue, target raised, marks", 40.0, 5.0),
-        (-30.0, 70.0),
+        (-30.0, 90.0),
     ),
 }
 LINE_BPS, BASE_RTT_NS, PACKET_BYTES = 10e9, 60_000, 1_500
