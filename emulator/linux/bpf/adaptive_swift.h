@@ -184,10 +184,13 @@ FIXED_POINT int follow_marks(struct law *law, const struct told *told)
 FIXED_POINT int follow_delay(const struct constants *constants, struct law *law, const struct told *told)
 {
 	fixed queue = present_queue(told);
-	fixed path = packets_of_path(told->base_rtt_ns, told->line_ns);
-	fixed noise = target_of_noise(constants, law, told->rtt_change_ns, told->line_ns, path);
-	fixed target = stretched(target_at(constants, law->packets), law->company.stretch) + noise;
+	fixed target = stretched(target_at(constants, law->packets), law->company.stretch);
+	fixed path;
 
+	if (queue < target)
+		return 1; /* most ACKs need no division for the noise */
+	path = packets_of_path(told->base_rtt_ns, told->line_ns);
+	target += target_of_noise(constants, law, told->rtt_change_ns, told->line_ns, path);
 	if (queue < target)
 		return 1;
 	if (may_decrease(law, told))
