@@ -139,7 +139,7 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
 
 def draw_change_ns(flow: Any, rng: np.random.Generator) -> int:
     """Average change of a flow's round trip from a sample to the next; 0 in half of the draws."""
-    change_ns = int(rng.integers(2)) * round(flow.base_rtt_ns * 2.0 ** rng.uniform(-8.0, 1.0))
+    change_ns: int = int(rng.integers(2)) * round(flow.base_rtt_ns * 2.0 ** rng.uniform(-8.0, 1.0))
     flow.state[rounds.RTT_CHANGE_NS] = change_ns
     return change_ns
 
