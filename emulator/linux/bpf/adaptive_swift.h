@@ -102,7 +102,7 @@ FIXED_POINT fixed target_at(const struct constants *constants, unsigned int pack
 FIXED_POINT fixed target_of_noise(const struct constants *constants, const struct law *law,
 				  unsigned long long rtt_change_ns, unsigned int line_ns, fixed path)
 {
-	fixed noise = fixed_product(constants->target_of_noise, packets_in(delay_ns(rtt_change_ns, 0), line_ns));
+	fixed noise = fixed_product(constants->target_of_noise, packets_of_path(rtt_change_ns, line_ns));
 	fixed unmarked = most_of(FIXED_ONE - (fixed)MARKS_HIDDEN * law->company.marks, 0);
 
 	return fixed_product(least_of(noise, path), unmarked);
