@@ -176,10 +176,15 @@ def target_of_noise(flow: Any, event: Any) -> float:
 
 
 @njit(forceinline=True)
+def quiet_target(flow: Any, event: Any) -> float:
+    """Return the target of the queue where delays do not vary, in packets."""
+    return float(target_at(event, flow.state[WINDOW]) * 2.0 ** flow.state[STRETCH])
+
+
+@njit(forceinline=True)
 def present_target(flow: Any, event: Any) -> float:
     """Return the target of the queue, in packets."""
-    target = target_at(event, flow.state[WINDOW]) * 2.0 ** flow.state[STRETCH]
-    return float(target + target_of_noise(flow, event))
+    return quiet_target(flow, event) + target_of_noise(flow, event)
 
 
 @njit(forceinline=True)
@@ -307,8 +312,8 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
     now on. Rounds in vain are counted apart there: those of smaller decreases must not raise the target.
     """
     state = flow.state
-    target, noise = present_target(flow, event), target_of_noise(flow, event)
-    note_calm(flow, event, target - noise)
+    quiet, noise = quiet_target(flow, event), target_of_noise(flow, event)
+    note_calm(flow, event, quiet)
     queue = mean_queue(flow)
     at_threshold = is_at_threshold(flow, queue)
     own = target_at(event, OWN_WINDOW) + noise
@@ -320,7 +325,7 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
     adapt_target(
         flow,
         state[WINDOW],
-        target,
+        quiet + noise,
         queue,
         own,
         patience,
