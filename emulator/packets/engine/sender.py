@@ -110,6 +110,7 @@ def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
     first = flow.transport * N_ENTRIES
     event.parameters = callback_at(world.callbacks, first + PARAMETERS).address
     event.n_parameters = callback_at(world.callbacks, first + N_PARAMETERS).address
+    event.path_measured = world.measures_path
     raised = call_callback(callback_at(world.callbacks, first + what).address, flow, event)
     if raised != 0 or not (0.0 <= flow.cwnd < math.inf and flow.ssthresh >= 0.0):
         halt_for_transport(world, flow, what, raised)

@@ -129,6 +129,7 @@ EVENT = aligned_dtype(
         ("duplicate", np.int64),  # 1: caused by a packet beyond a missing one; the network keeps order
         ("parameters", np.int64),  # address and number of the transport's; see transports.base.parameter
         ("n_parameters", np.int64),
+        ("path_measured", np.int64),  # 1: flow.base_rtt_ns is the least round trip seen; 0: it is told
         # The rest is maintained for transports whose callbacks use it (see Transport.needs_extras).
         ("hops", np.int64),  # links from sender to receiver
         ("endpoint_delay_ns", np.int64),  # time for which the receiver delayed the ACK

@@ -47,9 +47,10 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports import other_laws
+from sysgym.emulator.packets.transports import drains
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
+from sysgym.emulator.packets.transports.drains import DRAIN_SHARE, is_draining, restart_drains
 from sysgym.emulator.packets.transports.other_laws import (
     IN_VAIN,
     MARKS,
@@ -141,12 +142,12 @@ MARKED_GROWTH = 1.0  # growth while marks rule the window, packets a round trip;
 MARKED_DECREASE = 0.5  # decrease over the average share of marks then (RFC 8257, 3.3)
 LOSS_REST = 16.0  # round trips
 
-# Slots of flow.state, beside those of rounds and other_laws.
-DECREASED_AT_NS = other_laws.OWN
-GAIN = other_laws.OWN + 1  # growth in a round trip, over the geometric mean of window and path
-BY_MARKS = other_laws.OWN + 2  # 1 while marks rule the window instead of the delay
-MARKED_QUEUE = other_laws.OWN + 3  # the shortest that was marked, packets; 0 if none was
-IN_VAIN_AT_THRESHOLD = other_laws.OWN + 4  # as IN_VAIN, of rounds up to the threshold of marks
+# Slots of flow.state, beside those of rounds, other_laws and drains.
+DECREASED_AT_NS = drains.OWN
+GAIN = drains.OWN + 1  # growth in a round trip, over the geometric mean of window and path
+BY_MARKS = drains.OWN + 2  # 1 while marks rule the window instead of the delay
+MARKED_QUEUE = drains.OWN + 3  # the shortest that was marked, packets; 0 if none was
+IN_VAIN_AT_THRESHOLD = drains.OWN + 4  # as IN_VAIN, of rounds up to the threshold of marks
 
 
 @njit(forceinline=True)
@@ -157,6 +158,14 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
     pace_window(flow, parameter(event, PACE) + PACE_OF_GAIN * gain, rtt_ns, TOGETHER)
     if flow.state[WINDOW] >= TOGETHER:
         flow.pacing_rate_bps = max(flow.pacing_rate_bps, LEAST_OF_LINE * gain * flow.line_rate_bps)
+
+
+@njit(forceinline=True)
+def keep_little_in_flight(flow: Any, event: Any) -> None:
+    """Set window and pace of a drain; the window after it stays as it is."""
+    window = flow.state[WINDOW]
+    set_window(flow, event, DRAIN_SHARE * window, present_rtt_ns(flow))
+    flow.state[WINDOW] = window
 
 
 @njit(forceinline=True)
@@ -384,17 +393,29 @@ def on_start(flow: Any, event: Any) -> None:
     state[DECREASED_AT_NS] = -1e18
     state[GAIN] = parameter(event, START_GROWTH)
     begin_round(flow)
+    restart_drains(flow, event)
     set_window(flow, event, flow.cwnd * parameter(event, FIRST_WINDOW), present_rtt_ns(flow))
     state[WINDOW_BELOW] = state[WINDOW]
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Count the ACK and compare its round trip with the target; once per round trip, adapt the target."""
+    """Count the ACK and compare its round trip with the target; once per round trip, adapt the target.
+
+    In a drain, nothing is counted or compared.
+    """
+    if is_draining(flow, event):
+        keep_little_in_flight(flow, event)
+        return
     count_ack(flow, event)
     answer(flow, event)
     if round_is_over(flow):
         end_round(flow, event)
     set_window(flow, event, flow.state[WINDOW], pacing_rtt_ns(flow, event))
+
+
+def on_restart(flow: Any, event: Any) -> None:
+    """Let the first drain wait: while a connection was idle it saw no queue."""
+    restart_drains(flow, event)
 
 
 def on_loss(flow: Any, event: Any) -> None:
@@ -429,6 +450,7 @@ def adaptive_swift_transport(parameters: Iterable[float]) -> Transport:
         summary="Swift with a target that adapts to other laws",
         reference="after Kumar et al. (Swift), SIGCOMM 2020, and RFC 8257",
         on_start=on_start,
+        on_restart=on_restart,
         on_ack=on_ack,
         on_loss=on_loss,
         on_timeout=on_timeout,

@@ -1,0 +1,83 @@
+"""Drains: round trips in which flows keep little in flight, so that they see the path empty.
+
+A host that is not told of the empty path takes the least round trip that it has seen for that of the empty path.
+A flow that begins while others keep a queue therefore measures too short queues, and takes the others' room: the
+latecomers' advantage of TCP Vegas (Low, Peterson and Wang, JACM 2002, section 5). BBR sends next to nothing for
+a moment every few seconds (draft-ietf-ccwg-bbr, ProbeRTT), and so does a flow here whose last short queue was
+:data:`DRAIN_AFTER` round trips ago. One flow alone does not empty a queue of many. But all who see a shorter
+round trip do so at the same moment, and from it they count; so after some drains those of all fall together.
+
+The functions use the slots below and those of :mod:`sysgym.emulator.packets.transports.other_laws`; a law keeps
+its own from :data:`OWN` on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.transports import other_laws
+from sysgym.emulator.packets.transports.rounds import begin_round, line_packets_per_ns, present_rtt_ns
+
+DRAIN_AFTER = 50.0  # round trips without a short queue
+DRAIN_FOR = 2.0  # round trips: what is in flight arrives in the first one
+DRAIN_SHARE = 0.1  # of the window that is in flight meanwhile
+SHORT_QUEUE = 0.25  # packets
+SHORTER = 0.97  # a drain goes on if it makes the least round trip shorter than this share of itself
+
+SHORT_AT_NS = other_laws.OWN  # when the queue was last short
+DRAIN_END_NS = other_laws.OWN + 1  # 0: no drain is under way
+LEAST_BEFORE_NS = other_laws.OWN + 2  # least round trip before the drain
+OWN = other_laws.OWN + 3
+
+
+@njit(forceinline=True)
+def note_short_queue(flow: Any, event: Any) -> None:
+    """Count from now on if the ACK tells of a short queue; a least round trip does."""
+    queue_ns = event.rtt_ns - float(flow.base_rtt_ns)
+    if event.rtt_sampled and queue_ns * line_packets_per_ns(flow) <= SHORT_QUEUE:
+        flow.state[SHORT_AT_NS] = event.now_ns
+
+
+@njit(forceinline=True)
+def begin_drain(flow: Any, event: Any) -> None:
+    """Keep little in flight for some round trips."""
+    flow.state[LEAST_BEFORE_NS] = flow.base_rtt_ns
+    flow.state[DRAIN_END_NS] = event.now_ns + DRAIN_FOR * present_rtt_ns(flow)
+
+
+@njit
+def end_drain(flow: Any, event: Any) -> None:
+    """End the drain, and with it a round; go on if a shorter round trip was seen in it."""
+    if flow.base_rtt_ns < SHORTER * flow.state[LEAST_BEFORE_NS]:
+        begin_drain(flow, event)
+        return
+    flow.state[DRAIN_END_NS] = 0.0
+    restart_drains(flow, event)
+    begin_round(flow)
+
+
+@njit(forceinline=True)
+def restart_drains(flow: Any, event: Any) -> None:
+    """Count round trips without a short queue from now on."""
+    flow.state[SHORT_AT_NS] = event.now_ns
+
+
+@njit(forceinline=True)
+def is_draining(flow: Any, event: Any) -> bool:
+    """Return whether the flow drains after this ACK; begin and end drains.
+
+    Flows that are told of the empty path never drain.
+    """
+    if not event.path_measured:
+        return False
+    state = flow.state
+    if state[DRAIN_END_NS] > 0.0:
+        if event.now_ns >= state[DRAIN_END_NS]:
+            end_drain(flow, event)
+    else:
+        note_short_queue(flow, event)
+        if event.now_ns - state[SHORT_AT_NS] > DRAIN_AFTER * present_rtt_ns(flow):
+            begin_drain(flow, event)
+    return bool(state[DRAIN_END_NS] > 0.0)
