@@ -44,6 +44,19 @@ INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *samp
 	return sample->rtt_us > 0 ? present_rtt_us(tp) : tp->rtt_min.s[0].v;
 }
 
+INLINE bool law_is_draining(struct drains *drains, struct tcp_sock *tp, u32 line_ns, const struct rate_sample *sample)
+{
+	struct round_trip seen = {
+		.now_us = tp->tcp_mstamp,
+		.rtt_us = sample->rtt_us > 0 ? sample->rtt_us : 0,
+		.least_us = tp->rtt_min.s[0].v,
+		.present_us = present_rtt_us(tp),
+		.line_ns = line_ns,
+	};
+
+	return is_draining(drains, &seen);
+}
+
 INLINE void law_losing(struct constants *constants, struct law *law, struct tcp_sock *tp)
 {
 	law_lose(constants, law, tp->tcp_mstamp);

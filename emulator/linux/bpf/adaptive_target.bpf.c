@@ -34,6 +34,11 @@ INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *samp
 	return present_rtt_us(tp);
 }
 
+INLINE bool law_is_draining(struct drains *drains, struct tcp_sock *tp, u32 line_ns, const struct rate_sample *sample)
+{
+	return false;
+}
+
 INLINE void law_losing(struct constants *constants, struct law *law, struct tcp_sock *tp)
 {
 	law_lose(constants, law);

@@ -7,6 +7,7 @@
 #define SYSGYM_REPORTS_H
 
 #include "kernel.h"
+#include "drains.h"
 #include "rtt_change.h"
 
 #define FLOW_SLOTS 65536
@@ -34,8 +35,9 @@ struct flow {
 	u64 updated_ns; /* CLOCK_MONOTONIC */
 	u64 phase; /* 1 connected, 2 closed */
 	u64 scaled; /* number of the last executed order to multiply the window */
-	/* Average of changes from a sample to the next. A law reads it: it has no more room of its own. */
-	u64 rtt_change_ns;
+	/* Not read by user space, but kept for a law, which has no more room of its own. */
+	u64 rtt_change_ns; /* average of changes from a sample to the next */
+	struct drains drains;
 };
 
 struct {

@@ -6,7 +6,7 @@
  *
  * The constants lie in a map that user space writes before there are connections; a connection's slot in `actions`
  * says which ones are its. What the simulator knows and a host does not, the empty round trip, is the least that the
- * kernel has seen. Without constants, as at the end that only receives, the window stays as it is.
+ * kernel has seen; where that may be longer, the law may drain the path (drains.h). Without constants, as at the end that only receives, the window stays as it is.
  */
 #ifndef SYSGYM_SEARCHED_LAW_H
 #define SYSGYM_SEARCHED_LAW_H
@@ -28,6 +28,8 @@ INLINE void law_answer(struct constants *constants, struct law *law, struct tcp_
 		       const struct rate_sample *sample, bool marked, bool may_grow);
 /* The round trip by which to pace after an ACK. */
 INLINE u32 law_pacing_rtt_us(struct tcp_sock *tp, const struct rate_sample *sample);
+/* Whether the connection drains from this ACK on. */
+INLINE bool law_is_draining(struct drains *drains, struct tcp_sock *tp, u32 line_ns, const struct rate_sample *sample);
 /* Answer to the beginning of a recovery. */
 INLINE void law_losing(struct constants *constants, struct law *law, struct tcp_sock *tp);
 
@@ -73,8 +75,10 @@ void BPF_PROG(connection_init, struct sock *sk)
 	struct constants *constants = constants_of(action);
 	u64 share = constants ? constants->first_window : FIXED_ONE;
 
-	if (flow)
+	if (flow) {
 		begin_round_trips(flow);
+		drains_start(&flow->drains, tp->tcp_mstamp);
+	}
 	receiver_init(&state->receiver, sk);
 	window_init(&state->window, tp);
 	state->round.timed_out = 0;
@@ -128,6 +132,30 @@ INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *c
 		end_round(state, tp, constants, known);
 }
 
+/* In a drain, losses count, and little else; after it a round begins. */
+INLINE bool drain(struct state *state, struct flow *flow, struct tcp_sock *tp, struct constants *constants,
+		  u32 line_ns, const struct rate_sample *sample)
+{
+	bool drained = flow->drains.end_us;
+	bool drains = law_is_draining(&flow->drains, tp, line_ns, sample);
+
+	if (drains)
+		after_losses(state, tp, constants);
+	else if (drained)
+		round_begin(&state->round, tp);
+	return drains;
+}
+
+/* Set window and pace of a drain; the window after it stays as it is. */
+INLINE void keep_little_in_flight(struct state *state, struct sock *sk, struct constants *constants, u32 line_ns)
+{
+	u32 packets = state->law.packets;
+
+	state->law.packets = (u64)packets * DRAIN_SHARE >> DRAIN_SHARE_SHIFT;
+	apply(state, sk, constants, line_ns, present_rtt_us((struct tcp_sock *)sk));
+	state->law.packets = packets;
+}
+
 INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -141,9 +169,14 @@ INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample
 		report_round_trip(flow, sample);
 		known.rtt_change_ns = flow->rtt_change_ns;
 	}
-	if (action && constants)
-		decide(state, tp, constants, &known, sample);
-	apply(state, sk, constants, known.line_ns, law_pacing_rtt_us(tp, sample));
+	if (flow && action && constants && action->path_measured &&
+	    drain(state, flow, tp, constants, known.line_ns, sample)) {
+		keep_little_in_flight(state, sk, constants, known.line_ns);
+	} else {
+		if (action && constants)
+			decide(state, tp, constants, &known, sample);
+		apply(state, sk, constants, known.line_ns, law_pacing_rtt_us(tp, sample));
+	}
 	window_finish(&state->window, sk, sample->acked_sacked);
 }
 

@@ -75,11 +75,13 @@ ACTION_RECORD = np.dtype(
         ("scaling", np.int64),
         ("parameters", np.int64),
         ("line_ns", np.int64),
+        ("path_measured", np.int64),
     ]
 )
 """Controls of a connection: its window (0: set by its base law), its pacing rate (0: none), its base law, the
 largest window that multiplication may give, and the last multiplication order, see :func:`scaling`. For laws
-with parameters also the index of their set and the time of a packet on its line."""
+with parameters also the index of their set, the time of a packet on its line, and whether it measures the empty
+path."""
 
 BASE_LAWS = {"reno": 0, "cubic": 1, "dctcp": 2}
 """Base laws of windows that are multiplied from outside, as the program numbers them."""
@@ -110,6 +112,9 @@ FLOW_RECORD = np.dtype(
             "phase",
             "scaled",
             "rtt_change_ns",
+            "short_at_us",
+            "drain_end_us",
+            "least_before_us",
         )
     ]
 )

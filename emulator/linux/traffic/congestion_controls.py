@@ -89,6 +89,7 @@ class Laws:
         ends = scenario.transport
         self._initial_window, self._largest_window = ends.initial_window_packets, ends.max_window_packets
         self._payload_share = ends.payload_bytes / ends.mtu_bytes
+        self._path_measured = ends.path_delay == "least_seen"
         self._mtu_bytes, self._parameter_set = ends.mtu_bytes, parameter_set
         self._actions: NDArray[Any] | None = None
         self.reports: NDArray[Any] | None = None
@@ -121,6 +122,7 @@ class Laws:
         if law.parameters:
             actions["parameters"][slot] = self._parameter_set
             actions["line_ns"][slot] = round(8e9 * self._mtu_bytes / line_rate_bps)
+            actions["path_measured"][slot] = self._path_measured
         if not law.managed:
             return
         actions["most_packets"][slot] = self._largest_window

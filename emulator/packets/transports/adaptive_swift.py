@@ -50,7 +50,7 @@ from numba import njit
 from sysgym.emulator.packets.transports import drains
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
-from sysgym.emulator.packets.transports.drains import DRAIN_SHARE, is_draining, restart_drains
+from sysgym.emulator.packets.transports.drains import DRAIN_SHARE, count_from_now, is_draining
 from sysgym.emulator.packets.transports.other_laws import (
     IN_VAIN,
     MARKS,
@@ -393,7 +393,7 @@ def on_start(flow: Any, event: Any) -> None:
     state[DECREASED_AT_NS] = -1e18
     state[GAIN] = parameter(event, START_GROWTH)
     begin_round(flow)
-    restart_drains(flow, event)
+    count_from_now(flow, event)
     set_window(flow, event, flow.cwnd * parameter(event, FIRST_WINDOW), present_rtt_ns(flow))
     state[WINDOW_BELOW] = state[WINDOW]
 
@@ -411,11 +411,6 @@ def on_ack(flow: Any, event: Any) -> None:
     if round_is_over(flow):
         end_round(flow, event)
     set_window(flow, event, flow.state[WINDOW], pacing_rtt_ns(flow, event))
-
-
-def on_restart(flow: Any, event: Any) -> None:
-    """Let the first drain wait: while a connection was idle it saw no queue."""
-    restart_drains(flow, event)
 
 
 def on_loss(flow: Any, event: Any) -> None:
@@ -450,7 +445,6 @@ def adaptive_swift_transport(parameters: Iterable[float]) -> Transport:
         summary="Swift with a target that adapts to other laws",
         reference="after Kumar et al. (Swift), SIGCOMM 2020, and RFC 8257",
         on_start=on_start,
-        on_restart=on_restart,
         on_ack=on_ack,
         on_loss=on_loss,
         on_timeout=on_timeout,

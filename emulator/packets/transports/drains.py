@@ -33,11 +33,16 @@ OWN = other_laws.OWN + 3
 
 
 @njit(forceinline=True)
-def note_short_queue(flow: Any, event: Any) -> None:
-    """Count from now on if the ACK tells of a short queue; a least round trip does."""
+def count_from_now(flow: Any, event: Any) -> None:
+    """Count round trips without a short queue from now on."""
+    flow.state[SHORT_AT_NS] = event.now_ns
+
+
+@njit(forceinline=True)
+def sees_short_queue(flow: Any, event: Any) -> bool:
+    """Return whether the ACK tells of a short queue; a least round trip does."""
     queue_ns = event.rtt_ns - float(flow.base_rtt_ns)
-    if event.rtt_sampled and queue_ns * line_packets_per_ns(flow) <= SHORT_QUEUE:
-        flow.state[SHORT_AT_NS] = event.now_ns
+    return bool(event.rtt_sampled and queue_ns * line_packets_per_ns(flow) <= SHORT_QUEUE)
 
 
 @njit(forceinline=True)
@@ -52,32 +57,32 @@ def end_drain(flow: Any, event: Any) -> None:
     """End the drain, and with it a round; go on if a shorter round trip was seen in it."""
     if flow.base_rtt_ns < SHORTER * flow.state[LEAST_BEFORE_NS]:
         begin_drain(flow, event)
-        return
-    flow.state[DRAIN_END_NS] = 0.0
-    restart_drains(flow, event)
-    begin_round(flow)
+    else:
+        flow.state[DRAIN_END_NS] = 0.0
+        count_from_now(flow, event)
+        begin_round(flow)
 
 
-@njit(forceinline=True)
-def restart_drains(flow: Any, event: Any) -> None:
-    """Count round trips without a short queue from now on."""
-    flow.state[SHORT_AT_NS] = event.now_ns
+@njit
+def await_drain(flow: Any, event: Any) -> None:
+    """Begin a drain where it is due; a flow that was idle for as long counts anew."""
+    round_trips = (event.now_ns - flow.state[SHORT_AT_NS]) / present_rtt_ns(flow)
+    if sees_short_queue(flow, event) or round_trips > 2.0 * DRAIN_AFTER:
+        count_from_now(flow, event)
+    elif round_trips > DRAIN_AFTER:
+        begin_drain(flow, event)
 
 
 @njit(forceinline=True)
 def is_draining(flow: Any, event: Any) -> bool:
-    """Return whether the flow drains after this ACK; begin and end drains.
+    """Return whether the flow drains from this ACK on; begin and end drains.
 
-    Flows that are told of the empty path never drain.
+    A flow that is told of the empty path never drains.
     """
     if not event.path_measured:
         return False
-    state = flow.state
-    if state[DRAIN_END_NS] > 0.0:
-        if event.now_ns >= state[DRAIN_END_NS]:
-            end_drain(flow, event)
-    else:
-        note_short_queue(flow, event)
-        if event.now_ns - state[SHORT_AT_NS] > DRAIN_AFTER * present_rtt_ns(flow):
-            begin_drain(flow, event)
-    return bool(state[DRAIN_END_NS] > 0.0)
+    if flow.state[DRAIN_END_NS] == 0.0:
+        await_drain(flow, event)
+    elif event.now_ns >= flow.state[DRAIN_END_NS]:
+        end_drain(flow, event)
+    return bool(flow.state[DRAIN_END_NS] > 0.0)
