@@ -78,10 +78,10 @@ ACTION_RECORD = np.dtype(
         ("path_measured", np.int64),
     ]
 )
-"""Controls of a connection: its window (0: set by its base law), its pacing rate (0: none), its base law, the
-largest window that multiplication may give, and the last multiplication order, see :func:`scaling`. For laws
-with parameters also the index of their set, the time of a packet on its line, and whether it measures the empty
-path."""
+"""Controls of a connection: its window (0: set by its base law), its pacing rate (0: none), its base law,
+the largest window that multiplication may give, and the last multiplication order, see :func:`scaling`. For
+laws with parameters also the index of their set, the time of a packet on its line, and whether the least
+round trip may be longer than that of the empty path."""
 
 BASE_LAWS = {"reno": 0, "cubic": 1, "dctcp": 2}
 """Base laws of windows that are multiplied from outside, as the program numbers them."""

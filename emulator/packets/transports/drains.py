@@ -1,14 +1,15 @@
 """Drains: round trips in which flows keep little in flight, so that they see the path empty.
 
-A host that is not told of the empty path takes the least round trip that it has seen for that of the empty path.
-A flow that begins while others keep a queue therefore measures too short queues, and takes the others' room: the
-latecomers' advantage of TCP Vegas (Low, Peterson and Wang, JACM 2002, section 5). BBR sends next to nothing for
-a moment every few seconds (draft-ietf-ccwg-bbr, ProbeRTT), and so does a flow here whose last short queue was
-:data:`DRAIN_AFTER` round trips ago. One flow alone does not empty a queue of many. But all who see a shorter
-round trip do so at the same moment, and from it they count; so after some drains those of all fall together.
+A host that is not told of the empty path takes the least round trip that it has seen for that path's. A
+flow that begins while others keep a queue then measures queues too short, and takes the others' room: the
+latecomers' advantage of TCP Vegas (Low, Peterson and Wang, JACM 2002). BBR therefore sends next to nothing
+for a moment every few seconds (draft-ietf-ccwg-bbr, ProbeRTT). So does a flow here, if its last short queue
+was :data:`DRAIN_AFTER` round trips ago. One flow alone does not empty a queue of many; but all who see a
+shorter round trip see it at the same moment, and count from then on. After some drains, those of all flows
+fall together.
 
-The functions use the slots below and those of :mod:`sysgym.emulator.packets.transports.other_laws`; a law keeps
-its own from :data:`OWN` on.
+The functions use the slots below and those of :mod:`~sysgym.emulator.packets.transports.other_laws`; a law
+keeps its own from :data:`OWN` on. The kernel's form is ``emulator/linux/bpf/drains.h``.
 """
 
 from __future__ import annotations

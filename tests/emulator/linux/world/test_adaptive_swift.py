@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sysgym.emulator.linux.kernel.bpf_objects import run_times
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, N_PARAMETERS
 from sysgym.scenarios.errors import SysgymError
 
 from .conftest import SLOW_DUMBBELL, MakeWorld
 from .test_neural import measure
-from .test_world import PAYLOAD_SHARE, RATE_BPS, run
+from .test_world import PAYLOAD_SHARE, RATE_BPS, core, ports_of, run
 
 pytestmark = pytest.mark.linux
 
@@ -46,6 +48,25 @@ def test_marks_count_where_the_target_is_raised_only(make_world: MakeWorld) -> N
         for share in (1.0, 0.01)
     ]
     assert all(20.0 < queue < 45.0 for queue in queues)
+
+
+@pytest.mark.parametrize("path_delay", ["known", "least_seen"])
+def test_it_drains_where_hosts_measure_the_empty_path(
+    make_world: MakeWorld, programs: Programs, path_delay: str
+) -> None:
+    """In a drain the queue of thirty packets, which the flows keep else, is gone."""
+    settings = UNMARKED | {"transport.path_delay": path_delay}
+    world = make_world(transport=LAW, parameters=constants(target=30.0), overrides=settings)
+    world.reset(1)
+    run(world, 0.7)
+    queues = []
+    for _ in range(400):
+        world.advance(0.005)
+        queues.append(ports_of(world).queue_bytes[core(world)] / 1500)
+    drained = programs.flow_slots()[1]["least_before_us"].any()
+    assert np.median(queues) > 15.0
+    assert drained == (path_delay == "least_seen")
+    assert (min(queues) < 5.0) == drained
 
 
 def test_the_kernel_counts_the_time_of_its_program(make_world: MakeWorld) -> None:

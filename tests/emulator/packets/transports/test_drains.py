@@ -1,0 +1,118 @@
+"""Drains: when they begin and end, how little is in flight meanwhile, and what they are for."""
+
+from __future__ import annotations
+
+import pytest
+
+from sysgym.emulator.packets.transports import drains, get_transport, rounds
+from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, adaptive_swift_transport
+from sysgym.envs.congestion.sharing import measure_sharing
+from sysgym.scenarios import CongestionScenario, load_scenario
+from tests.emulator.packets.transports.driver import Driver
+
+RTT_NS = 62_000  # a queue of 1.7 packets: below the target, so the window stays large
+BASE_RTT_NS = 60_000
+WINDOW = 40.0
+LAW = adaptive_swift_transport(constant.value for constant in CONSTANTS)
+
+
+def measuring(*, path_measured: int = 1) -> Driver:
+    """A flow that takes the least round trip for the empty path's, with one ACK in each round trip."""
+    driver = Driver(LAW, cwnd=WINDOW, base_rtt_ns=BASE_RTT_NS)
+    driver.event.path_measured = path_measured
+    return driver
+
+
+def pass_round_trips(driver: Driver, number: int, rtt_ns: int = RTT_NS) -> None:
+    for _ in range(number):
+        driver.ack(rtt_ns=rtt_ns, now_ns=int(driver.event.now_ns) + rtt_ns)
+
+
+def drains_now(driver: Driver) -> bool:
+    return bool(driver.flow.state[drains.DRAIN_END_NS] > 0.0)
+
+
+def test_it_drains_after_fifty_round_trips_without_a_short_queue_for_two() -> None:
+    driver = measuring()
+    pass_round_trips(driver, 50)
+    assert not drains_now(driver)
+    pass_round_trips(driver, 1)
+    assert drains_now(driver)
+    window = float(driver.flow.state[rounds.WINDOW])
+    assert driver.flow.cwnd == pytest.approx(max(0.1 * window, 2.0))
+    assert driver.flow.pacing_rate_bps < 0.21 * 8e9 * 1500 * window / RTT_NS
+    pass_round_trips(driver, 1)
+    assert drains_now(driver)
+    assert driver.flow.state[rounds.WINDOW] == window
+    pass_round_trips(driver, 1)
+    assert not drains_now(driver)
+    assert driver.flow.cwnd == pytest.approx(window, rel=0.1)
+
+
+@pytest.mark.parametrize(("rtt_ns", "waits"), [(BASE_RTT_NS, True), (BASE_RTT_NS + 1_000, False)])
+def test_a_short_queue_lets_the_next_drain_wait(rtt_ns: int, waits: bool) -> None:
+    """A packet takes 1.2 us here."""
+    driver = measuring()
+    pass_round_trips(driver, 40)
+    pass_round_trips(driver, 1, rtt_ns)
+    pass_round_trips(driver, 20)
+    assert (driver.flow.state[drains.LEAST_BEFORE_NS] == 0.0) == waits
+
+
+def test_who_is_told_of_the_empty_path_never_drains() -> None:
+    driver = measuring(path_measured=0)
+    pass_round_trips(driver, 500)
+    assert driver.flow.state[drains.LEAST_BEFORE_NS] == 0.0
+
+
+def test_a_drain_that_finds_a_shorter_round_trip_goes_on() -> None:
+    driver = measuring()
+    pass_round_trips(driver, 51)
+    driver.flow.base_rtt_ns = BASE_RTT_NS - 2_000
+    pass_round_trips(driver, 3)
+    assert drains_now(driver)
+    pass_round_trips(driver, 2)
+    assert not drains_now(driver)
+
+
+def test_after_a_pause_it_counts_anew() -> None:
+    driver = measuring()
+    pass_round_trips(driver, 30)
+    driver.ack(rtt_ns=RTT_NS, now_ns=int(driver.event.now_ns) + 80 * RTT_NS)
+    assert not drains_now(driver)
+    pass_round_trips(driver, 49)
+    assert not drains_now(driver)
+    pass_round_trips(driver, 3)
+    assert drains_now(driver)
+
+
+def test_a_loss_in_a_drain_reduces_the_window_after_it() -> None:
+    driver = measuring()
+    pass_round_trips(driver, 51)
+    before = float(driver.flow.state[rounds.WINDOW])
+    driver.lose()
+    reduced = float(driver.flow.state[rounds.WINDOW])
+    assert reduced < before
+    pass_round_trips(driver, 1)
+    assert drains_now(driver)
+    assert driver.flow.state[rounds.WINDOW] == reduced
+
+
+@pytest.mark.parametrize("delayed", [1, 2])
+def test_flows_that_see_the_path_empty_share_with_those_that_came_first(delayed: int) -> None:
+    """Swift's flows, which do not drain, share by when they began."""
+    crowd = load_scenario("dumbbell-10g", expect=CongestionScenario).with_overrides(
+        {
+            "topology.link_rate_bps": 25e9,
+            "topology.link_delay_s": 3e-6,
+            "workload.flows_per_pair": 8,
+            "workload.start_jitter_s": 5e-3,
+            "transport.path_delay": "least_seen",
+            "transport.delayed_ack_packets": delayed,
+        }
+    )
+    found = {law.name: measure_sharing(crowd, law, law, 0.1, seed=3) for law in (get_transport("swift"), LAW)}
+    assert found["swift"].jain_index < 0.5
+    assert found["adaptive_swift"].jain_index > 0.95
+    assert found["adaptive_swift"].queue_mean_bytes < 0.5 * found["swift"].queue_mean_bytes
+    assert found["adaptive_swift"].goodput_bps > 0.93 * 25e9
