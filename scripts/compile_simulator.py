@@ -16,7 +16,7 @@ from sysgym.agents import make_agent, play_episode
 from sysgym.emulator.packets.engine.loop import compile_loops
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport, get_transport, list_transports
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.emulator.packets.transports.searched.neural import N_PARAMETERS, neural_transport
 from sysgym.registration import ENVIRONMENTS
 from sysgym.scenarios import CongestionScenario, load_scenario
 

@@ -29,8 +29,8 @@ from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.emulator.linux.kernel.parameters import in_fixed_point
 from sysgym.emulator.packets.memory.flow_record import FLOW
 from sysgym.emulator.packets.memory.records import EVENT
-from sysgym.emulator.packets.transports import adaptive_target as law
-from sysgym.emulator.packets.transports import other_laws, rounds
+from sysgym.emulator.packets.transports.searched import adaptive_target as law
+from sysgym.emulator.packets.transports.searched import other_laws, rounds
 
 SITUATIONS, PASSES, REPEATS = 1024, 10, 200
 PACKET_BYTES, LINE_RATE_BPS, BASE_RTT_NS = 1500, 10e9, 20_000
@@ -38,7 +38,7 @@ PACKET_BYTES, LINE_RATE_BPS, BASE_RTT_NS = 1500, 10e9, 20_000
 PROGRAM = """
 #include <stdint.h>
 #include <time.h>
-#include "adaptive_target.h"
+#include "decisions/adaptive_target.h"
 
 /* Nanoseconds of n_passes over all situations; decide = 0: only restore them. */
 double measure(const struct constants *constants, const double *situations, int n, int n_passes, int decide)

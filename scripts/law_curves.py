@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.law_search.laws import law_of_file
 from sysgym.bench.tables import markdown_table
-from sysgym.emulator.packets.transports import adaptive_swift, adaptive_target, other_laws, rounds
+from sysgym.emulator.packets.transports.searched import adaptive_swift, adaptive_target, other_laws, rounds
 from sysgym.scenarios.errors import SysgymError
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sysgym
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.emulator.packets.transports.searched.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion import parallel_env
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
 from sysgym.envs.lifecycle import ActionError, ArgumentError, ClosedEnvironment, NoEpisode

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The law `adaptive_swift`, as the simulator has it (emulator/packets/transports/adaptive_swift.py): at each ACK the
+ * The law `adaptive_swift`, as the simulator has it (emulator/packets/transports/searched/adaptive_swift.py): at each ACK the
  * window follows the queue that the round trip tells of, around a target that adapts to other laws.
  *
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
@@ -8,7 +8,7 @@
  */
 #include "kernel.h"
 
-#include "adaptive_swift.h"
+#include "decisions/adaptive_swift.h"
 
 #define CONSTANTS_MAP sgswcon_0000
 #include "searched_law.h"

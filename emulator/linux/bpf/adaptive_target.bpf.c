@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The law `adaptive_target`, as the simulator has it (emulator/packets/transports/adaptive_target.py): once a round
+ * The law `adaptive_target`, as the simulator has it (emulator/packets/transports/searched/adaptive_target.py): once a round
  * trip the window follows the queue that the round's delay tells of, around a target that adapts to other laws.
  *
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
@@ -8,7 +8,7 @@
  */
 #include "kernel.h"
 
-#include "adaptive_target.h"
+#include "decisions/adaptive_target.h"
 
 #define CONSTANTS_MAP sgconst_0000
 #include "searched_law.h"

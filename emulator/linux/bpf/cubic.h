@@ -7,7 +7,7 @@
 #ifndef SYSGYM_CUBIC_H
 #define SYSGYM_CUBIC_H
 
-#include "cube_root.h"
+#include "decisions/cube_root.h"
 #include "window.h"
 
 #define CUBIC_BETA_1024THS 717 /* 0.7 (4.6) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The law `neural`, as the simulator has it (emulator/packets/transports/neural.py): DCTCP's sender and receiver,
+ * The law `neural`, as the simulator has it (emulator/packets/transports/searched/neural.py): DCTCP's sender and receiver,
  * paced, and once a round trip a small network says how to correct the window, by how much it grows in the next
  * round trip, and how fast it is sent.
  *
@@ -12,7 +12,7 @@
  * this file may be used under the GPL as well as under the project's licence.
  */
 #include "actions.h"
-#include "network.h"
+#include "decisions/network.h"
 #include "receiver.h"
 #include "rounds.h"
 

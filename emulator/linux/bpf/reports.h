@@ -7,8 +7,8 @@
 #define SYSGYM_REPORTS_H
 
 #include "kernel.h"
-#include "drains.h"
-#include "rtt_change.h"
+#include "decisions/drains.h"
+#include "decisions/rtt_change.h"
 
 #define FLOW_SLOTS 65536
 

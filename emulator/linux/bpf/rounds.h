@@ -10,7 +10,7 @@
 #ifndef SYSGYM_ROUNDS_H
 #define SYSGYM_ROUNDS_H
 
-#include "fixed_point.h"
+#include "decisions/fixed_point.h"
 #include "window.h"
 
 #define LEAST_PACKETS (FIXED_ONE / 100)

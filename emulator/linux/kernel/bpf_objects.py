@@ -94,7 +94,7 @@ def compiled(name: str) -> Path:
     source = SOURCES / f"{name}.bpf.c"
     flags = _flags()
     digest = hashlib.sha256(repr((_version_of(clang), flags, os.uname().release)).encode())
-    for text in (source, *sorted(SOURCES.glob("*.h"))):
+    for text in (source, *sorted(SOURCES.rglob("*.h"))):
         digest.update(text.read_bytes())
     target = cache_folder() / f"{name}-{digest.hexdigest()[:24]}.o"
     if not target.exists():

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.transports import adaptive_swift, adaptive_target, neural
+from sysgym.emulator.packets.transports.searched import adaptive_swift, adaptive_target, neural
 from sysgym.scenarios.errors import SysgymError
 
 PARAMETER_SETS = 16

@@ -72,6 +72,6 @@ class KernelEpisodes:
 def programs_sha256() -> str:
     """Return the digest of the sources of the kernel's programs."""
     digest = hashlib.sha256()
-    for path in sorted(SOURCES.glob("*.[ch]")):
+    for path in sorted(SOURCES.rglob("*.[ch]")):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

@@ -20,8 +20,8 @@ from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.discovery import let_go, share_private_service
 from sysgym.emulator.network import Controls, PerFlow
 from sysgym.emulator.packets.transports import Transport
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS, adaptive_target_transport
+from sysgym.emulator.packets.transports.searched.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion import parallel_env
 from sysgym.envs.congestion.backends import network_on
 from sysgym.scenarios import CongestionScenario, load_scenario

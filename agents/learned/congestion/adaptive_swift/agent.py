@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sysgym.agents.learned.congestion.law import LawAgent, LawForm
-from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, NAME, adaptive_swift_transport
+from sysgym.emulator.packets.transports.searched.adaptive_swift import (
+    CONSTANTS,
+    NAME,
+    adaptive_swift_transport,
+)
 
 FORM = LawForm(
     NAME,

@@ -6,7 +6,7 @@ from functools import partial
 
 from sysgym.agents.learned.congestion.adaptive_swift.agent import FORM
 from sysgym.agents.learned.congestion.law_search.search import SearchedLaw, search_law
-from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS
+from sysgym.emulator.packets.transports.searched.adaptive_swift import CONSTANTS
 
 LAW = SearchedLaw(FORM, CONSTANTS)
 

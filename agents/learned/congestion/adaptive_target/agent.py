@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sysgym.agents.learned.congestion.law import LawAgent, LawForm
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, NAME, adaptive_target_transport
+from sysgym.emulator.packets.transports.searched.adaptive_target import (
+    CONSTANTS,
+    NAME,
+    adaptive_target_transport,
+)
 
 FORM = LawForm(
     NAME,

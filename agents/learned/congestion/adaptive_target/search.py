@@ -6,7 +6,7 @@ from functools import partial
 
 from sysgym.agents.learned.congestion.adaptive_target.agent import FORM
 from sysgym.agents.learned.congestion.law_search.search import SearchedLaw, search_law
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS
+from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS
 
 LAW = SearchedLaw(FORM, CONSTANTS)
 

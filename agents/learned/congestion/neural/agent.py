@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sysgym.agents.learned.congestion.law import LawAgent, LawForm
-from sysgym.emulator.packets.transports.neural import INPUTS, NAME, OUTPUTS, neural_transport
+from sysgym.emulator.packets.transports.searched.neural import INPUTS, NAME, OUTPUTS, neural_transport
 
 FORM = LawForm(NAME, "sysgym-neural-1", {"inputs": INPUTS, "outputs": OUTPUTS}, neural_transport)
 

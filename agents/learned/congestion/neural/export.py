@@ -15,7 +15,7 @@ from sysgym.agents.learned.congestion.neural.agent import FORM as LAW_FORM
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph
 from sysgym.agents.learned.deploy.source import Source
 from sysgym.agents.learned.policy import Mlp
-from sysgym.emulator.packets.transports.neural import (
+from sysgym.emulator.packets.transports.searched.neural import (
     FIRST_WINDOW,
     HIDDEN_BIAS,
     HIDDEN_WEIGHTS,

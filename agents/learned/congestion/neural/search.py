@@ -35,7 +35,7 @@ from sysgym.agents.learned.congestion.evolution import (
 )
 from sysgym.agents.learned.congestion.neural.agent import FORM
 from sysgym.agents.learned.congestion.neural.fitness import Judge
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.emulator.packets.transports.searched.neural import N_PARAMETERS, neural_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
-from sysgym.emulator.packets.transports import other_laws, rounds
 from sysgym.emulator.packets.transports.constants import Constant
+from sysgym.emulator.packets.transports.searched import other_laws, rounds
 
 ONE = 2.0**16
 LEVEL_ONE = 2.0**15
@@ -55,7 +55,7 @@ class Seen(ctypes.Structure):
 
 def constants_of(header: str) -> list[str]:
     """The members of ``struct constants`` in a header."""
-    body = re.search(r"struct constants \{(.*?)\}", (SOURCES / header).read_text(), re.DOTALL)
+    body = re.search(r"struct constants \{(.*?)\}", (SOURCES / "decisions" / header).read_text(), re.DOTALL)
     assert body is not None
     return re.findall(r"int (\w+);", body[1])
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sysgym.emulator.packets.transports import adaptive_swift as law
-from sysgym.emulator.packets.transports import other_laws, rounds
+from sysgym.emulator.packets.transports.searched import adaptive_swift as law
+from sysgym.emulator.packets.transports.searched import other_laws, rounds
 
 from . import company
 from .company import LEVEL_ONE, MOST_PACKETS, ONE, PACKET_BYTES, Seen, constants_of, simulator_in_python
@@ -23,8 +23,8 @@ HALVES = 2.0  # of a packet, in which the shortest marked queue is kept
 MOST_MARKED_QUEUE = 4095.5
 
 SOURCE = """
-#include "adaptive_swift.h"
-#include "rtt_change.h"
+#include "decisions/adaptive_swift.h"
+#include "decisions/rtt_change.h"
 unsigned long long rtt_change(unsigned long long average_ns, unsigned int before_us, unsigned int rtt_us)
 {
 	return rtt_change_after(average_ns, before_us, rtt_us);

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sysgym.emulator.packets.transports import adaptive_target as law
-from sysgym.emulator.packets.transports import other_laws, rounds
+from sysgym.emulator.packets.transports.searched import adaptive_target as law
+from sysgym.emulator.packets.transports.searched import other_laws, rounds
 
 from . import company
 from .company import LEVEL_ONE, MOST_PACKETS, ONE, Seen, constants_of, simulator_in_python
@@ -21,7 +21,7 @@ from .user_space import compiled_for_user_space
 MOST_QUEUE = 2.0**24
 
 SOURCE = """
-#include "adaptive_target.h"
+#include "decisions/adaptive_target.h"
 void start(struct law *law, unsigned int packets) { law_start(law, packets); }
 void end_round(const struct constants *constants, struct law *law, const struct seen *seen)
 {

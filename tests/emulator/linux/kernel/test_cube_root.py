@@ -14,7 +14,9 @@ from .user_space import compiled_for_user_space
 
 @pytest.fixture(scope="module")
 def cube_root(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], int]:
-    code = '#include "cube_root.h"\nunsigned int root(unsigned long long n) { return cube_root(n); }\n'
+    code = (
+        '#include "decisions/cube_root.h"\nunsigned int root(unsigned long long n) { return cube_root(n); }\n'
+    )
     function = compiled_for_user_space(code, tmp_path_factory.mktemp("cube_root")).root
     function.argtypes, function.restype = [ctypes.c_uint64], ctypes.c_uint32
     found: Callable[[int], int] = function

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sysgym.emulator.packets.transports import drains, rounds
+from sysgym.emulator.packets.transports.searched import drains, rounds
 
 from .user_space import compiled_for_user_space
 
 SOURCE = """
-#include "drains.h"
+#include "decisions/drains.h"
 void start(struct drains *drains, unsigned long long now_us)
 {
 	drains_start(drains, now_us);

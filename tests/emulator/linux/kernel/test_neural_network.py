@@ -18,14 +18,14 @@ from sysgym.emulator.linux.kernel.bpf_programs import FLOW_SLOTS, PORT_SLOTS
 from sysgym.emulator.linux.kernel.parameters import PARAMETER_SETS
 from sysgym.emulator.linux.service.worlds import MAX_SESSIONS
 from sysgym.emulator.linux.world import PORTS_A_SESSION, SLOTS_A_SESSION
-from sysgym.emulator.packets.transports import neural, rounds
+from sysgym.emulator.packets.transports.searched import neural, rounds
 
 from .user_space import compiled_for_user_space
 
 ONE = 2.0**16
 
 SOURCE = """
-#include "network.h"
+#include "decisions/network.h"
 long long log2_of(unsigned long long n) { return fixed_log2(n); }
 long long exp2_of(long long n) { return fixed_exp2(n); }
 long long tanh_of(long long n) { return fixed_tanh(n); }
@@ -177,7 +177,7 @@ def test_the_programs_have_room_for_every_world() -> None:
     """Of a service; sizes in C are those in Python."""
     found = {
         name: int(value)
-        for path in SOURCES.glob("*.[ch]")
+        for path in SOURCES.rglob("*.[ch]")
         for name, value in re.findall(
             r"#define (FLOW_SLOTS|PARAMETER_SETS|PORT_SLOTS) (\d+)", path.read_text()
         )

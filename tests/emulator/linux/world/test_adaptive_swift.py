@@ -9,7 +9,7 @@ import pytest
 
 from sysgym.emulator.linux.kernel.bpf_objects import run_times
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
-from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, N_PARAMETERS
+from sysgym.emulator.packets.transports.searched.adaptive_swift import CONSTANTS, N_PARAMETERS
 from sysgym.scenarios.errors import SysgymError
 
 from .conftest import SLOW_DUMBBELL, MakeWorld

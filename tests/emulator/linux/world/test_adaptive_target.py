@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.transports import neural
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, N_PARAMETERS
+from sysgym.emulator.packets.transports.searched import neural
+from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS, N_PARAMETERS
 from sysgym.scenarios.errors import SysgymError
 
 from .conftest import SLOW_DUMBBELL, MakeWorld

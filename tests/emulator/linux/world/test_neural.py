@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.transports.neural import (
+from sysgym.emulator.packets.transports.searched.neural import (
     HIDDEN_WEIGHTS,
     INPUTS,
     N_PARAMETERS,

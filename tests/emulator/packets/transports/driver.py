@@ -19,8 +19,9 @@ from sysgym.emulator.packets.memory.callbacks import (
 )
 from sysgym.emulator.packets.memory.flow_record import FLOW, flow_at
 from sysgym.emulator.packets.memory.records import EVENT, NEVER_NS, event_at
-from sysgym.emulator.packets.transports import Transport, get_transport, rounds
+from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
+from sysgym.emulator.packets.transports.searched import rounds
 
 
 @njit

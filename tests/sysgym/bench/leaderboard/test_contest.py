@@ -16,7 +16,7 @@ from sysgym.bench.leaderboard import contest
 from sysgym.bench.leaderboard.entries import Entry, read_entry
 from sysgym.bench.leaderboard.neighbours import NEIGHBOURS, SEEDS, add_rows, replay, sharing_of
 from sysgym.emulator.packets.transports import Transport, get_transport
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS
+from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS
 from sysgym.envs.congestion.sharing import Sharing
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario

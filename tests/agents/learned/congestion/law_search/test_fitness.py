@@ -26,7 +26,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     SLOW,
     Lesson,
 )
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
+from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS, adaptive_target_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 BASELINE = {

@@ -23,7 +23,7 @@ from sysgym.agents.learned.congestion.tuned_swift.search import LAW as TUNED_SWI
 from sysgym.agents.learned.deploy.source import read_source
 from sysgym.agents.protocol import environment_arguments, play_episode
 from sysgym.emulator.packets.transports import Transport
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS
+from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError, UnknownName

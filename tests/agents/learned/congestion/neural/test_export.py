@@ -13,7 +13,7 @@ from sysgym.agents.learned.congestion.neural.agent import FORM
 from sysgym.agents.learned.congestion.neural.export import law_about, law_graph, law_properties
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_bytes
-from sysgym.emulator.packets.transports import neural
+from sysgym.emulator.packets.transports.searched import neural
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from sysgym.agents.learned.congestion.neural.fitness import ENOUGH, WEIGHTS, Jud
 from sysgym.agents.learned.congestion.neural.search import Search
 from sysgym.agents.learned.shipped import shipped_checkpoint
 from sysgym.agents.protocol import environment_arguments, play_episode
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.emulator.packets.transports.searched.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError, UnknownName

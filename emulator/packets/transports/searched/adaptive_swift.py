@@ -5,8 +5,8 @@ additively while the queue is below a target, and decreases in proportion to the
 trip. The target is larger for small windows, which makes shares equal (3.5). What is different:
 
 - Others that keep longer queues would take everything. They are noticed after some round trips in which
-  decreases had no effect, and the target rises; meanwhile marks count, too
-  (:mod:`~sysgym.emulator.packets.transports.other_laws`). Queues that many flows of its own keep are no sign.
+  decreases had no effect, and the target rises; meanwhile marks count, too (module ``other_laws``). Queues
+  that many flows of its own keep are no sign.
 - Others may respond to marks: then the queue is not far above the shortest one that was marked. If decreases
   have no effect there, marks rule the window instead of the delay, as in DCTCP (RFC 8257, 3.3), until the
   queue is far above. A raised target would not do: it is above or below the threshold, and takes all or
@@ -28,12 +28,11 @@ trip. The target is larger for small windows, which makes shares equal (3.5). Wh
 - An ACK that gives no round trip, as of retransmissions after a time-out, lets the window grow as a short
   queue does, at the pace of the empty path.
 - A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
-- Nothing is asked of switches or receivers: no number of hops, and no delay of ACKs.
+- Where hosts are not told of the empty path, flows drain it now and then (module ``drains``).
 
 Delays that are no queue vary from packet to packet: hosts and switches are late, segments are gathered. So
 the target has an addition for the mean change of the round trip from an ACK to the next, up to the packets on
-the empty path. It becomes less with the share of marked packets, and none at 5 %: the delay is a queue then.
-A delay that does not vary is taken for a queue.
+the empty path, and the less, the more packets are marked. A delay that does not vary is taken for a queue.
 
 It has 21 constants, in packets, round trips and shares, that need no change with the rate. They are the
 transport's parameters: a search over them needs no compilation.
@@ -47,11 +46,11 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports import drains
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
-from sysgym.emulator.packets.transports.drains import DRAIN_SHARE, count_from_now, is_draining
-from sysgym.emulator.packets.transports.other_laws import (
+from sysgym.emulator.packets.transports.searched import drains
+from sysgym.emulator.packets.transports.searched.drains import DRAIN_SHARE, count_from_now, is_draining
+from sysgym.emulator.packets.transports.searched.other_laws import (
     IN_VAIN,
     MARKS,
     QUEUE,
@@ -65,7 +64,7 @@ from sysgym.emulator.packets.transports.other_laws import (
     mean_queue,
     weight_of_loss,
 )
-from sysgym.emulator.packets.transports.rounds import (
+from sysgym.emulator.packets.transports.searched.rounds import (
     ALPHA,
     LOST,
     WINDOW,
@@ -399,10 +398,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Count the ACK and compare its round trip with the target; once per round trip, adapt the target.
-
-    In a drain, nothing is counted or compared.
-    """
+    """Compare the round trip with the target, which adapts once per round trip; a drain comes before that."""
     if is_draining(flow, event):
         keep_little_in_flight(flow, event)
         return

@@ -20,7 +20,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
-from sysgym.emulator.packets.transports.rounds import (
+from sysgym.emulator.packets.transports.searched.rounds import (
     ALPHA,
     DELIVERED,
     LOST,

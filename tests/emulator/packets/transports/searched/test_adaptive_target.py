@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from sysgym.emulator.packets.transports import Transport, get_transport, other_laws, rounds
-from sysgym.emulator.packets.transports import adaptive_target as law
-from sysgym.emulator.packets.transports.adaptive_target import CONSTANTS, adaptive_target_transport
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.emulator.packets.transports.searched import adaptive_target as law
+from sysgym.emulator.packets.transports.searched import other_laws, rounds
+from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS, adaptive_target_transport
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError

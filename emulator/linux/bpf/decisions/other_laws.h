@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Company of other laws, as in the simulator (emulator/packets/transports/other_laws.py): a target of the queue that
+ * Company of other laws, as in the simulator (emulator/packets/transports/searched/other_laws.py): a target of the queue that
  * rises where decreases have no effect, marks, and how much a loss matters. It does not use the kernel, so that a
  * test can compile it for user space.
  *

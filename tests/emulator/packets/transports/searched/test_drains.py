@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sysgym.emulator.packets.transports import drains, get_transport, rounds
-from sysgym.emulator.packets.transports.adaptive_swift import CONSTANTS, adaptive_swift_transport
+from sysgym.emulator.packets.transports import get_transport
+from sysgym.emulator.packets.transports.searched import drains, rounds
+from sysgym.emulator.packets.transports.searched.adaptive_swift import CONSTANTS, adaptive_swift_transport
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from tests.emulator.packets.transports.driver import Driver

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Drains: round trips in which a connection keeps little in flight, so that it sees the path empty, as in the
- * simulator (emulator/packets/transports/drains.py, which says why). It does not use the kernel, so that a test can
+ * simulator (emulator/packets/transports/searched/drains.py, which says why). It does not use the kernel, so that a test can
  * compile it for user space.
  */
 #ifndef SYSGYM_DRAINS_H

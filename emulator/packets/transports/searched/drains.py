@@ -8,8 +8,8 @@ was :data:`DRAIN_AFTER` round trips ago. One flow alone does not empty a queue o
 shorter round trip see it at the same moment, and count from then on. After some drains, those of all flows
 fall together.
 
-The functions use the slots below and those of :mod:`~sysgym.emulator.packets.transports.other_laws`; a law
-keeps its own from :data:`OWN` on. The kernel's form is ``emulator/linux/bpf/drains.h``.
+The functions use the slots below, beside those of the module ``other_laws``; a law keeps its own from
+:data:`OWN` on. The kernel's form is ``emulator/linux/bpf/decisions/drains.h``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports import other_laws
-from sysgym.emulator.packets.transports.rounds import begin_round, line_packets_per_ns, present_rtt_ns
+from sysgym.emulator.packets.transports.searched import other_laws
+from sysgym.emulator.packets.transports.searched.rounds import (
+    begin_round,
+    line_packets_per_ns,
+    present_rtt_ns,
+)
 
 DRAIN_AFTER = 50.0  # round trips without a short queue
 DRAIN_FOR = 2.0  # round trips: what is in flight arrives in the first one

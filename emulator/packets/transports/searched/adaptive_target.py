@@ -5,7 +5,7 @@ SIGCOMM 2020, section 3): it grows additively below a target and decreases in pr
 it. The target is larger for small windows, which makes shares equal (3.5). Further rules:
 
 - Others that keep longer queues would take everything. They are noticed, and the target rises; marks and
-  losses are weighed (:mod:`~sysgym.emulator.packets.transports.other_laws`).
+  losses are weighed (:mod:`~sysgym.emulator.packets.transports.searched.other_laws`).
 - Young flows grow faster and decrease less, so that short flows finish soon (as in PIAS, Bai et al., NSDI
   2015, where priorities do that).
 - After some round trips without a queue the window grows by a share of itself.
@@ -24,7 +24,7 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
-from sysgym.emulator.packets.transports.other_laws import (
+from sysgym.emulator.packets.transports.searched.other_laws import (
     IN_VAIN,
     OWN,
     QUEUE,
@@ -36,7 +36,7 @@ from sysgym.emulator.packets.transports.other_laws import (
     mean_queue,
     weight_of_loss,
 )
-from sysgym.emulator.packets.transports.rounds import (
+from sysgym.emulator.packets.transports.searched.rounds import (
     DELIVERED,
     LOST,
     WINDOW,

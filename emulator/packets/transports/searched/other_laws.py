@@ -9,8 +9,8 @@ have a mode for such company, and other signs of it.)
 Marks reduce the window as DCTCP's do (RFC 8257, 3.3), unless nearly every packet has been marked for some
 round trips, as beside laws that ignore marks. A loss matters as much as the queue that was seen with it.
 
-The functions use the slots of :mod:`sysgym.emulator.packets.transports.rounds` and those below; a law keeps
-its own from :data:`OWN` on.
+The functions use the slots below, beside those of the module ``rounds``; a law keeps its own from
+:data:`OWN` on. The kernel's form is ``emulator/linux/bpf/decisions/other_laws.h``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports import rounds
-from sysgym.emulator.packets.transports.rounds import (
+from sysgym.emulator.packets.transports.searched import rounds
+from sysgym.emulator.packets.transports.searched.rounds import (
     ALPHA,
     MARKED,
     RTT_LEAST_NS,

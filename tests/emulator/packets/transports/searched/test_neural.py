@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport, parameter, rounds
-from sysgym.emulator.packets.transports import neural as law
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.emulator.packets.transports import Transport, parameter
+from sysgym.emulator.packets.transports.searched import neural as law
+from sysgym.emulator.packets.transports.searched import rounds
+from sysgym.emulator.packets.transports.searched.neural import N_PARAMETERS, neural_transport
 from sysgym.scenarios.errors import SysgymError, TransportError
 from tests.emulator.packets.transports.driver import Driver
 
