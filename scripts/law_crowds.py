@@ -2,12 +2,13 @@
 
     python scripts/law_crowds.py adaptive_swift dctcp swift
     python scripts/law_crowds.py mine=adaptive_swift@LAW.json --packets-an-ack 2
-    python scripts/law_crowds.py adaptive_swift swift --path-delay least_seen
+    python scripts/law_crowds.py adaptive_swift swift --path-delay least_seen --longer 5
 
 For every crowd, a dumbbell with 16 to 96 long-lived flows that begin one after the other, prints the least of
-Jain's index and the largest mean queue over three episodes, in their second half. A law whose target rises
-among its like fills the buffer, and some flows starve. With ``--path-delay least_seen`` no flow is told of
-the empty path, which those that begin later never see. Laws are named as contenders of a benchmark are.
+Jain's index, the largest mean queue and the mean goodput over the links' rate of three episodes, in their
+second half. A law whose target rises among its like fills the buffer, and some flows starve. With
+``--path-delay least_seen`` no flow is told of the empty path, which those that begin later do not see. Laws
+are named as contenders of a benchmark are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from sysgym.bench.tables import markdown_table
 from sysgym.emulator.packets.transports import Transport
@@ -100,37 +102,42 @@ def main() -> None:
     parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
     parser.add_argument("--packets-an-ack", type=int, default=1, help="2: receivers delay ACKs (RFC 1122)")
     parser.add_argument("--path-delay", choices=("known", "least_seen"), default="known")
+    parser.add_argument("--longer", type=float, default=1.0, help="factor of the episodes' lengths")
     given = parser.parse_args()
     try:
         laws = transports_of(given.laws, NETWORK)
-        print(crowd_table(laws, given.packets_an_ack, given.path_delay))
+        print(crowd_table(laws, given.packets_an_ack, given.path_delay, given.longer))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
 
-def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, path_delay: str) -> str:
-    """Return the least Jain's index and the largest mean queue in kB, a row for each crowd, in Markdown."""
+def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, path_delay: str, longer: float) -> str:
+    """Return Jain's index, queue in kB and goodput in % of the rate, a row for each crowd, in Markdown."""
     episodes = [
-        (crowd.scenario(packets_an_ack, path_delay), law, law, crowd.episode_s, seed)
+        (crowd.scenario(packets_an_ack, path_delay), law, law, longer * crowd.episode_s, seed)
         for crowd in CROWDS
         for law in laws.values()
         for seed in SEEDS
     ]
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         found = list(pool.map(lambda episode: measure_sharing(*episode), episodes))
-    played = np.array([(one.jain_index, one.queue_mean_bytes) for one in found]).reshape(
-        len(CROWDS), len(laws), len(SEEDS), 2
-    )
+    played = np.array([(one.jain_index, one.queue_mean_bytes, one.goodput_bps) for one in found])
+    played = played.reshape(len(CROWDS), len(laws), len(SEEDS), 3)
     body = [
-        [
-            crowd.title,
-            *(f"{one[:, 0].min():.3f}, {one[:, 1].max() / 1e3:.0f} kB" for one in of_laws),
-        ]
+        [crowd.title, *(_cell(one, crowd.rate_bps) for one in of_laws)]
         for crowd, of_laws in zip(CROWDS, played, strict=True)
     ]
     fair = (played[..., 0].min(axis=2) >= 0.98).sum(axis=0)
     body.append(["crowds with Jain's index 0.98 in every episode", *(f"{n} of {len(CROWDS)}" for n in fair)])
     return markdown_table(["crowd", *(f">{name}" for name in laws)], body)
+
+
+def _cell(episodes: NDArray[np.float64], rate_bps: float) -> str:
+    """Return the cell of a law's episodes, shape (n_seeds, 3)."""
+    index, queue_bytes, goodput_bps = episodes.T
+    return (
+        f"{index.min():.3f}, {queue_bytes.max() / 1e3:.0f} kB, {100.0 * goodput_bps.mean() / rate_bps:.0f} %"
+    )
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
     python scripts/law_limits.py adaptive_swift swift dctcp
     python scripts/law_limits.py adaptive_swift --beside dctcp cubic bbr swift
-    python scripts/law_limits.py mine=adaptive_swift@LAW.json
+    python scripts/law_limits.py mine=adaptive_swift@LAW.json --path-delay least_seen
 
 The first form has flows of one law, four on dumbbell-10g unless it says otherwise, with delays that are no
 queue, small buffers, other packets, slower links behind the hosts', and a path that becomes longer. Prints
 goodput, and in brackets the mean queue of the longest port, packets dropped of those sent, and Jain's index.
 With ``--beside`` two to twelve flows meet as many of another law, with other buffers, thresholds, delays,
 rates and packets than those of the reference network; prints the law's share, where 1 is fair. Means over
-three episodes, of which the second half counts. Laws are named as contenders of a benchmark are.
+three episodes, of which the second half counts. With ``--path-delay least_seen`` no flow is told of the empty
+path. Laws are named as contenders of a benchmark are.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ class Case(NamedTuple):
     changes: Mapping[str, Any]
     packets: float = 200e3
 
-    def scenario(self) -> CongestionScenario:
-        """Return the scenario."""
-        return load_scenario(NETWORK, expect=CongestionScenario).with_overrides(self.changes)
+    def scenario(self, path_delay: str) -> CongestionScenario:
+        """Return the scenario, with what flows are told of the empty path."""
+        overrides = {**self.changes, "transport.path_delay": path_delay}
+        return load_scenario(NETWORK, expect=CongestionScenario).with_overrides(overrides)
 
     @property
     def episode_s(self) -> float:
@@ -138,9 +140,11 @@ BESIDE = [
 ]
 
 
-def play_alone(case: Case, law: Transport, seed: int) -> tuple[float, float, float, float]:
+def play_alone(
+    case: Case, law: Transport, seed: int, path_delay: str = "known"
+) -> tuple[float, float, float, float]:
     """Return goodput (bit/s), mean queue (bytes), drop fraction and Jain's index of a law's flows."""
-    together = play_together(case.scenario(), law, law, case.episode_s, seed)
+    together = play_together(case.scenario(path_delay), law, law, case.episode_s, seed)
     settled_bps = together.settled_bps
     return (
         float(settled_bps.sum()),
@@ -150,9 +154,9 @@ def play_alone(case: Case, law: Transport, seed: int) -> tuple[float, float, flo
     )
 
 
-def alone_table(laws: Mapping[str, Transport], pool: ThreadPoolExecutor) -> str:
+def alone_table(laws: Mapping[str, Transport], path_delay: str, pool: ThreadPoolExecutor) -> str:
     """Return goodput, queue, packets dropped and Jain's index of each law in each case, in Markdown."""
-    jobs = [(case, law, seed) for case in ALONE for law in laws.values() for seed in SEEDS]
+    jobs = [(case, law, seed, path_delay) for case in ALONE for law in laws.values() for seed in SEEDS]
     found = np.array(list(pool.map(lambda job: play_alone(*job), jobs)))
     means = found.reshape(len(ALONE), len(laws), len(SEEDS), 4).mean(axis=2)
     body = [[case.title, *map(_cell, of_laws)] for case, of_laws in zip(ALONE, means, strict=True)]
@@ -164,14 +168,17 @@ def _cell(means: Sequence[float]) -> str:
     return f"{goodput_bps / 1e9:.3g} ({queue_bytes / 1e3:.0f} kB, {100 * dropped:.2g} %, {index:.2f})"
 
 
-def beside_table(laws: Mapping[str, Transport], others: Sequence[str], pool: ThreadPoolExecutor) -> str:
+def beside_table(
+    laws: Mapping[str, Transport], others: Sequence[str], path_delay: str, pool: ThreadPoolExecutor
+) -> str:
     """Return the share of each law beside each of the others in each case, in Markdown."""
     pairs = [(name, law, other) for name, law in laws.items() for other in others]
     jobs = [(case, law, other, seed) for case in BESIDE for _, law, other in pairs for seed in SEEDS]
 
     def share(job: tuple[Case, Transport, str, int]) -> float:
         case, law, other, seed = job
-        return measure_sharing(case.scenario(), law, get_transport(other), case.episode_s, seed).share
+        scenario = case.scenario(path_delay)
+        return measure_sharing(scenario, law, get_transport(other), case.episode_s, seed).share
 
     means = np.reshape(list(pool.map(share, jobs)), (len(BESIDE), len(pairs), len(SEEDS))).mean(axis=2)
     body = [
@@ -189,11 +196,15 @@ def main() -> None:
     )
     parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
     parser.add_argument("--beside", nargs="+", default=[], help="laws that have the other half of the flows")
+    parser.add_argument("--path-delay", choices=("known", "least_seen"), default="known")
     given = parser.parse_args()
     try:
         laws = transports_of(given.laws, NETWORK)
         with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-            print(beside_table(laws, given.beside, pool) if given.beside else alone_table(laws, pool))
+            if given.beside:
+                print(beside_table(laws, given.beside, given.path_delay, pool))
+            else:
+                print(alone_table(laws, given.path_delay, pool))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 

@@ -3,10 +3,11 @@
     sudo .venv/bin/python scripts/law_on_kernel.py adaptive_target FOLDER
     sudo .venv/bin/python scripts/law_on_kernel.py adaptive_target FOLDER --beside dctcp cubic bbr
 
-The first prints the columns of one law of the study sim-vs-linux, which plays all laws and takes an hour. The
-kernel's episodes are kept in the folder, so that the same command continues after an interruption. The second
-prints the share of one flow of the law beside one of each other law on linux-dumbbell-100m, in the second
-halves of four episodes of six seconds; 1 is fair.
+The first prints the columns of one law of the study sim-vs-linux, which plays all laws and takes an hour.
+The kernel's episodes are kept in the folder, so that the same command continues after an interruption. With
+``--path-delay least_seen`` flows take the least round trip that they have seen for the empty path's. The
+second prints the share of one flow of the law beside one of each other law on linux-dumbbell-100m, in the
+second halves of four episodes of six seconds; 1 is fair.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--without", nargs="*", default=[], help="scenarios and variants to leave out")
     parser.add_argument("--beside", nargs="+", default=[], help="laws beside which to measure shares")
+    parser.add_argument("--path-delay", choices=("known", "least_seen"), default="known")
     given = parser.parse_args()
+    path_delay = {"transport.path_delay": given.path_delay}
     if given.beside:
         print_shares(transport_of(shipped_contender(given.law, BESIDE)), given.beside)
         return
@@ -75,7 +78,7 @@ def main() -> None:
         for scenario in scenarios:
             print(scenario, file=sys.stderr, flush=True)
             contender = shipped_contender(given.law, scenario)
-            calm[scenario] = on_both_backends(scenario, contender, kept)
+            calm[scenario] = on_both_backends(scenario, contender, kept, path_delay)
         rows = [[metric, *(one.cell(metric) for one in calm.values())] for metric in METRICS]
         print(markdown_table(["metric", *(f">{scenario}" for scenario in scenarios)], rows), flush=True)
         lossy = []
@@ -84,7 +87,7 @@ def main() -> None:
                 continue
             print(variant, file=sys.stderr, flush=True)
             contender = shipped_contender(given.law, scenario)
-            found = on_both_backends(scenario, contender, kept, overrides, LOSS_SEEDS)
+            found = on_both_backends(scenario, contender, kept, {**overrides, **path_delay}, LOSS_SEEDS)
             lossy.append([variant, *(found.cell(metric) for metric in LOSS_METRICS)])
         print()
         print(markdown_table(["losses", *(f">{metric}" for metric in LOSS_METRICS)], lossy))
