@@ -19,6 +19,7 @@
 struct known {
 	u32 line_ns; /* time of a packet on the sender's line */
 	u64 rtt_change_ns; /* average of changes from a sample to the next */
+	bool just_drained;
 };
 
 /* Begin with a window of so many packets. */
@@ -100,6 +101,7 @@ INLINE void end_round(struct state *state, struct tcp_sock *tp, struct constants
 		.marked_share = round_marked_share(round, tp),
 		.lost = round->lost,
 		.rtt_change_ns = known->rtt_change_ns,
+		.just_drained = known->just_drained,
 	};
 
 	law_end_round(constants, &state->law, &seen);
@@ -119,17 +121,21 @@ INLINE bool after_losses(struct state *state, struct tcp_sock *tp, struct consta
 	return news == NO_NEWS || news == TIMED_OUT;
 }
 
-INLINE void decide(struct state *state, struct tcp_sock *tp, struct constants *constants, const struct known *known,
+/* Decide by an ACK; return whether a round ended with it. */
+INLINE bool decide(struct state *state, struct tcp_sock *tp, struct constants *constants, const struct known *known,
 		   const struct rate_sample *sample)
 {
 	struct law *law = &state->law;
 	bool may_grow = after_losses(state, tp, constants);
 	bool marked = window_marked(&state->window, tp);
+	bool is_over;
 
 	round_sample(&state->round, sample);
 	law_answer(constants, law, tp, known, sample, marked, may_grow);
-	if (round_is_over(&state->round, tp))
+	is_over = round_is_over(&state->round, tp);
+	if (is_over)
 		end_round(state, tp, constants, known);
+	return is_over;
 }
 
 /* In a drain, losses count, and little else; after it a round begins. */
@@ -168,13 +174,14 @@ INLINE void connection_on_ack(struct sock *sk, u32 ack, const struct rate_sample
 	if (flow) {
 		report_round_trip(flow, sample);
 		known.rtt_change_ns = flow->rtt_change_ns;
+		known.just_drained = flow->drains.just_drained;
 	}
 	if (flow && action && constants && action->path_measured &&
 	    drain(state, flow, tp, constants, known.line_ns, sample)) {
 		keep_little_in_flight(state, sk, constants, known.line_ns);
 	} else {
-		if (action && constants)
-			decide(state, tp, constants, &known, sample);
+		if (action && constants && decide(state, tp, constants, &known, sample) && flow)
+			flow->drains.just_drained = 0;
 		apply(state, sk, constants, known.line_ns, law_pacing_rtt_us(tp, sample));
 	}
 	window_finish(&state->window, sk, sample->acked_sacked);

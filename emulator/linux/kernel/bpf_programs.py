@@ -115,6 +115,7 @@ FLOW_RECORD = np.dtype(
             "short_at_us",
             "drain_end_us",
             "least_before_us",
+            "just_drained",
         )
     ]
 )

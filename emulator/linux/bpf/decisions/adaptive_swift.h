@@ -294,7 +294,9 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 	fixed factor = factor_of_marks(&law->company, seen->marked_share, constants->mark_decrease,
 				       constants->marks_memory, MARKS_IGNORED);
 
-	if (law->by_marks)
+	if (seen->just_drained)
+		law->company.rests -= law->company.rests > 0;
+	else if (law->by_marks)
 		end_marked_round(law, seen, &queues);
 	else
 		follow_target(constants, law, seen, &queues, factor);

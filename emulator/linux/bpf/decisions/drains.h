@@ -21,6 +21,7 @@ struct drains {
 	unsigned long long short_at_us; /* when the queue was last short */
 	unsigned long long end_us; /* 0: no drain is under way */
 	unsigned long long least_before_us; /* least round trip before the drain */
+	unsigned long long just_drained; /* 1 in the round after a drain, whose queue is the drain's */
 };
 
 /* What an ACK tells; a round trip of 0 is none. */
@@ -36,6 +37,7 @@ ALWAYS_INLINE void drains_start(struct drains *drains, unsigned long long now_us
 {
 	drains->short_at_us = now_us;
 	drains->end_us = 0;
+	drains->just_drained = 0;
 }
 
 ALWAYS_INLINE int sees_short_queue(const struct round_trip *seen)
@@ -54,10 +56,12 @@ ALWAYS_INLINE void begin_drain(struct drains *drains, const struct round_trip *s
 /* End the drain; go on if a shorter round trip was seen in it. */
 ALWAYS_INLINE void end_drain(struct drains *drains, const struct round_trip *seen)
 {
-	if (100 * seen->least_us < SHORTER_PERCENT * drains->least_before_us)
+	if (100 * seen->least_us < SHORTER_PERCENT * drains->least_before_us) {
 		begin_drain(drains, seen);
-	else
+	} else {
 		drains_start(drains, seen->now_us);
+		drains->just_drained = 1;
+	}
 }
 
 /* Begin a drain where it is due; a connection that was idle for as long counts anew. */

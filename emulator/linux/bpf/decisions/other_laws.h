@@ -43,6 +43,7 @@ struct seen {
 	unsigned int marked_share;
 	int lost;
 	unsigned long long rtt_change_ns; /* average of changes from a sample to the next */
+	int just_drained; /* the queue is that of a drain */
 };
 
 /* The round's queues, in packets. */

@@ -48,8 +48,18 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
-from sysgym.emulator.packets.transports.searched import drains
-from sysgym.emulator.packets.transports.searched.drains import DRAIN_SHARE, count_from_now, is_draining
+from sysgym.emulator.packets.transports.searched import mark_threshold
+from sysgym.emulator.packets.transports.searched.drains import (
+    DRAIN_SHARE,
+    JUST_DRAINED,
+    count_from_now,
+    is_draining,
+)
+from sysgym.emulator.packets.transports.searched.mark_threshold import (
+    is_far_above_threshold,
+    is_up_to_threshold,
+    note_marked_queue,
+)
 from sysgym.emulator.packets.transports.searched.other_laws import (
     IN_VAIN,
     MARKS,
@@ -132,21 +142,17 @@ LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
 TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
 MARKS_IGNORED = 4.0  # power of the slow average of marks
 MARKS_SHOWN = 0.05  # slow average above which all delay is a queue, and others may respond to marks
-LEAST_MARKED_QUEUE = 0.5  # packets; shorter ones tell of no threshold
-AT_THRESHOLD = 1.2  # of the shortest marked queue; longer ones are not kept by laws that respond to marks
-ABOVE_THRESHOLD = 1.5  # of the shortest marked queue; above it, others do not respond to marks
 PATIENCE_AT_THRESHOLD = 6.0  # factor of a decrease without effect, from which marks rule the window
 ROUNDS_AT_THRESHOLD = 24.0  # rounds in vain after which they do
 MARKED_GROWTH = 1.0  # growth while marks rule the window, packets a round trip; RFC 8257 has Reno's
 MARKED_DECREASE = 0.5  # decrease over the average share of marks then (RFC 8257, 3.3)
 LOSS_REST = 16.0  # round trips
 
-# Slots of flow.state, beside those of rounds, other_laws and drains.
-DECREASED_AT_NS = drains.OWN
-GAIN = drains.OWN + 1  # growth in a round trip, over the geometric mean of window and path
-BY_MARKS = drains.OWN + 2  # 1 while marks rule the window instead of the delay
-MARKED_QUEUE = drains.OWN + 3  # the shortest that was marked, packets; 0 if none was
-IN_VAIN_AT_THRESHOLD = drains.OWN + 4  # as IN_VAIN, of rounds up to the threshold of marks
+# Slots of flow.state, beside those of rounds, other_laws, drains and mark_threshold.
+DECREASED_AT_NS = mark_threshold.OWN
+GAIN = mark_threshold.OWN + 1  # growth in a round trip, over the geometric mean of window and path
+BY_MARKS = mark_threshold.OWN + 2  # 1 while marks rule the window instead of the delay
+IN_VAIN_AT_THRESHOLD = mark_threshold.OWN + 3  # as IN_VAIN, of rounds up to the threshold of marks
 
 
 @njit(forceinline=True)
@@ -246,16 +252,6 @@ def present_queue(flow: Any, event: Any) -> float:
 
 
 @njit(forceinline=True)
-def note_marked_queue(flow: Any, event: Any) -> None:
-    """Keep the shortest queue that was marked: the threshold of marks, where there is one."""
-    state = flow.state
-    if event.marked:
-        queue = present_queue(flow, event)
-        if queue >= LEAST_MARKED_QUEUE and (state[MARKED_QUEUE] == 0.0 or queue < state[MARKED_QUEUE]):
-            state[MARKED_QUEUE] = queue
-
-
-@njit(forceinline=True)
 def follow_marks(flow: Any, event: Any) -> None:
     """Grow without marks; with one, decrease at most once per round trip (RFC 8257, 3.3)."""
     if not event.marked:
@@ -284,7 +280,8 @@ def answer(flow: Any, event: Any) -> None:
     """Grow or decrease by what an ACK tells of marks or of the queue; without a round trip, grow."""
     if event.rtt_sampled:
         note_rtt_change(flow, event)
-        note_marked_queue(flow, event)
+        if event.marked:
+            note_marked_queue(flow, present_queue(flow, event))
     if flow.state[BY_MARKS] > 0.0:
         follow_marks(flow, event)
     elif event.rtt_sampled:
@@ -309,7 +306,7 @@ def is_at_threshold(flow: Any, queue: float) -> bool:
     """Return whether laws that respond to marks may keep such a mean queue: others keep longer ones."""
     state = flow.state
     shown = state[STRETCH] == 0.0 and state[MARKS] > MARKS_SHOWN
-    return bool(shown and queue < AT_THRESHOLD * state[MARKED_QUEUE])
+    return bool(shown and is_up_to_threshold(flow, queue))
 
 
 @njit
@@ -366,7 +363,7 @@ def end_marked_round(flow: Any) -> None:
     state[QUEUE_BEFORE] = queue
     state[QUEUE] = 1.0
     state[WINDOW_BELOW] = state[WINDOW]
-    if queue > ABOVE_THRESHOLD * state[MARKED_QUEUE]:
+    if is_far_above_threshold(flow, queue):
         follow_delay_again(flow)
 
 
@@ -377,7 +374,9 @@ def end_round(flow: Any, event: Any) -> None:
     factor = factor_of_marks(
         flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
     )
-    if state[BY_MARKS] > 0.0:
+    if state[JUST_DRAINED] > 0.0:
+        state[JUST_DRAINED] = 0.0
+    elif state[BY_MARKS] > 0.0:
         end_marked_round(flow)
     else:
         follow_target(flow, event, factor)

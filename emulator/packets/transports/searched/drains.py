@@ -34,7 +34,8 @@ SHORTER = 0.97  # a drain goes on if it makes the least round trip shorter than 
 SHORT_AT_NS = other_laws.OWN  # when the queue was last short
 DRAIN_END_NS = other_laws.OWN + 1  # 0: no drain is under way
 LEAST_BEFORE_NS = other_laws.OWN + 2  # least round trip before the drain
-OWN = other_laws.OWN + 3
+JUST_DRAINED = other_laws.OWN + 3  # 1 in the round after a drain, whose queue is the drain's
+OWN = other_laws.OWN + 4
 
 
 @njit(forceinline=True)
@@ -64,6 +65,7 @@ def end_drain(flow: Any, event: Any) -> None:
         begin_drain(flow, event)
     else:
         flow.state[DRAIN_END_NS] = 0.0
+        flow.state[JUST_DRAINED] = 1.0
         count_from_now(flow, event)
         begin_round(flow)
 

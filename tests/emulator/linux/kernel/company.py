@@ -14,7 +14,7 @@ import pytest
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.emulator.packets.transports.constants import Constant
-from sysgym.emulator.packets.transports.searched import other_laws, rounds
+from sysgym.emulator.packets.transports.searched import drains, mark_threshold, other_laws, rounds
 
 ONE = 2.0**16
 LEVEL_ONE = 2.0**15
@@ -50,6 +50,7 @@ class Seen(ctypes.Structure):
         ("marked_share", ctypes.c_uint32),
         ("lost", ctypes.c_int32),
         ("rtt_change_ns", ctypes.c_uint64),
+        ("just_drained", ctypes.c_int32),
     ]
 
 
@@ -64,7 +65,7 @@ def constants_of(header: str) -> list[str]:
 def simulator_in_python(law: ModuleType) -> Iterator[None]:
     """The simulator's own source as plain Python; an event is then the list of constants."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (law, other_laws, rounds):
+        for module in (law, drains, mark_threshold, other_laws, rounds):
             for name, function in vars(module).copy().items():
                 if hasattr(function, "py_func"):
                     patch.setattr(module, name, function.py_func)

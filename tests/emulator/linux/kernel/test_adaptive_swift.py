@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sysgym.emulator.packets.transports.searched import adaptive_swift as law
-from sysgym.emulator.packets.transports.searched import other_laws, rounds
+from sysgym.emulator.packets.transports.searched import drains, mark_threshold, other_laws, rounds
 
 from . import company
 from .company import LEVEL_ONE, MOST_PACKETS, ONE, PACKET_BYTES, Seen, constants_of, simulator_in_python
@@ -132,7 +132,7 @@ def flow_of(memory: Law, line_ns: int, base_ns: int) -> Any:
     flow.state[other_laws.IN_VAIN] = memory.company.counted
     flow.state[law.IN_VAIN_AT_THRESHOLD] = memory.company.counted_apart
     flow.state[law.GAIN] = memory.gain / ONE
-    flow.state[law.MARKED_QUEUE] = memory.marked_queue / HALVES
+    flow.state[mark_threshold.MARKED_QUEUE] = memory.marked_queue / HALVES
     flow.state[law.BY_MARKS] = memory.by_marks
     return flow
 
@@ -159,7 +159,9 @@ def assert_alike(memory: Law, flow: Any) -> None:
     assert memory.gain / ONE == pytest.approx(flow.state[law.GAIN], rel=2e-3, abs=3 / ONE)
     assert memory.company.counted == flow.state[other_laws.IN_VAIN]
     assert memory.company.counted_apart == flow.state[law.IN_VAIN_AT_THRESHOLD]
-    assert memory.marked_queue / HALVES == pytest.approx(flow.state[law.MARKED_QUEUE], abs=1.0 / HALVES)
+    assert memory.marked_queue / HALVES == pytest.approx(
+        flow.state[mark_threshold.MARKED_QUEUE], abs=1.0 / HALVES
+    )
     assert memory.by_marks == flow.state[law.BY_MARKS]
 
 
@@ -231,8 +233,10 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
         base_rtt_ns=base_ns,
         line_ns=line_ns,
         rtt_change_ns=change_ns,
+        just_drained=int(rng.random() < 0.1),
     )
     company.see(flow, seen, rng)
+    flow.state[drains.JUST_DRAINED] = seen.just_drained
     target, noise, unmarked = at_the_end_of_the_round(flow, constants)
     assume(not -0.01 < unmarked < 0.5)  # of a small difference thousandths are compared, too
     # Where two numbers are equal, one packet more decides; the last steps of a fixed-point number do not.
@@ -242,8 +246,8 @@ def test_a_round_ends_as_the_simulators_does(compiled: ctypes.CDLL, seed: int) -
         (least_ns, law.CALM_QUEUE * (target - noise) * line_ns),
         (delay_ns, other_laws.FOLLOWS * before_ns),
         (delay_ns, (law.target_at(constants, law.OWN_WINDOW) + noise) * line_ns),
-        (delay_ns, law.AT_THRESHOLD * memory.marked_queue / HALVES * line_ns),
-        (delay_ns, law.ABOVE_THRESHOLD * memory.marked_queue / HALVES * line_ns),
+        (delay_ns, mark_threshold.AT_THRESHOLD * memory.marked_queue / HALVES * line_ns),
+        (delay_ns, mark_threshold.ABOVE_THRESHOLD * memory.marked_queue / HALVES * line_ns),
     ):
         assume(abs(one - other) > 2e-3 * other + 1.0)
     law.end_round(flow, constants)

@@ -37,7 +37,9 @@ PACKET_BYTES = 1500
 class Drains(ctypes.Structure):
     """``struct drains``."""
 
-    _fields_ = [(name, ctypes.c_uint64) for name in ("short_at_us", "end_us", "least_before_us")]
+    _fields_ = [
+        (name, ctypes.c_uint64) for name in ("short_at_us", "end_us", "least_before_us", "just_drained")
+    ]
 
 
 class RoundTrip(ctypes.Structure):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sysgym.emulator.packets.transports import get_transport
-from sysgym.emulator.packets.transports.searched import drains, rounds
+from sysgym.emulator.packets.transports.searched import drains, other_laws, rounds
 from sysgym.emulator.packets.transports.searched.adaptive_swift import CONSTANTS, adaptive_swift_transport
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
-from tests.emulator.packets.transports.driver import Driver
+from tests.emulator.packets.transports.driver import Driver, one_round
 
 RTT_NS = 62_000  # a queue of 1.7 packets: below the target, so the window stays large
 BASE_RTT_NS = 60_000
@@ -85,6 +85,21 @@ def test_after_a_pause_it_counts_anew() -> None:
     assert not drains_now(driver)
     pass_round_trips(driver, 3)
     assert drains_now(driver)
+
+
+def test_the_queue_of_a_drain_is_not_judged() -> None:
+    """The round after it would look as if others had left."""
+    driver = measuring()
+    driver.flow.state[other_laws.WINDOW_BELOW] = 1000.0
+    pass_round_trips(driver, 53, BASE_RTT_NS + 100_000)
+    assert not drains_now(driver)
+    assert driver.flow.state[drains.JUST_DRAINED] == 1.0
+    before = float(driver.flow.state[other_laws.WINDOW_BELOW])
+    one_round(driver)
+    assert driver.flow.state[drains.JUST_DRAINED] == 0.0
+    assert driver.flow.state[other_laws.WINDOW_BELOW] == before
+    one_round(driver)
+    assert driver.flow.state[other_laws.WINDOW_BELOW] == driver.flow.state[rounds.WINDOW]
 
 
 def test_a_loss_in_a_drain_reduces_the_window_after_it() -> None:
