@@ -86,6 +86,7 @@ CHAPTERS = (
             "learned",
             "beyond-classics",
             "adaptive-swift",
+            "adaptive-swift-forms",
             "classics-tables",
             "iroko",
             "evaluation*",
