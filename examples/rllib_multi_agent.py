@@ -4,9 +4,9 @@ python examples/rllib_multi_agent.py
 python examples/rllib_multi_agent.py --scenario dumbbell-10g --agents flows --iterations 50
 
 Every host or flow is an agent of PettingZoo's ParallelEnv, and all share the parameters of one policy.
-``scripts/run_rllib.sh`` makes a virtual environment with RLlib, which needs a certain release of Gymnasium.
-An iteration is one episode of each environment; the mean return of an agent is printed. The checkpoint is
-also written after Ctrl-C. It is RLlib's and contains pickles: load your own only.
+``scripts/agents/run_rllib.sh`` makes a virtual environment with RLlib, which needs a certain release of
+Gymnasium. An iteration is one episode of each environment; the mean return of an agent is printed. The
+checkpoint is also written after Ctrl-C. It is RLlib's and contains pickles: load your own only.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 python examples/rllib_ppo.py
 python examples/rllib_ppo.py --scenario dumbbell-10g --iterations 50 --checkpoint runs/rllib
 
-``scripts/run_rllib.sh`` makes a virtual environment with RLlib, which needs a certain release of Gymnasium.
-An iteration is one episode of each environment; its mean return is printed. The checkpoint is also written
-after Ctrl-C. It is RLlib's and contains pickles: load your own only.
+``scripts/agents/run_rllib.sh`` makes a virtual environment with RLlib, which needs a certain release of
+Gymnasium. An iteration is one episode of each environment; its mean return is printed. The checkpoint is
+also written after Ctrl-C. It is RLlib's and contains pickles: load your own only.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ python examples/tune_train.py --resume
 Each trial is a training with one learning rate and one seed, which writes what ``sysgym train`` writes. Its
 result is the return of training episodes in its ``progress.csv``; learning rates are compared by the mean
 over seeds. ``--resume`` goes on after Ctrl-C or a crash: trials that have ended are kept, the others continue
-from their newest checkpoint. ``scripts/run_rllib.sh`` makes a virtual environment with Tune.
+from their newest checkpoint. ``scripts/agents/run_rllib.sh`` makes a virtual environment with Tune.
 """
 
 from __future__ import annotations

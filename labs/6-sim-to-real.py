@@ -33,7 +33,7 @@ print(about())
 #
 # ```
 # sudo .venv/bin/sysgym run linux-dumbbell-100m --contender cubic --backend linux
-# sudo .venv/bin/python scripts/record_kernel.py      # makes the table anew, five minutes on an idle machine
+# sudo .venv/bin/python scripts/labs/record_kernel.py  # makes the table anew; five minutes on an idle machine
 # ```
 
 # %% [markdown]

@@ -1,4 +1,4 @@
-"""scripts/ddp_replay.py trains on two processes, replays what was recorded, and leaves no process behind."""
+"""scripts/training/ddp_replay.py trains on two processes, replays the recording, and leaves no process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "ddp_replay.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "training" / "ddp_replay.py"
 SMALL = ("--width", "8", "--batch", "4", "--steps")
 
 pytest.importorskip("torch")

@@ -74,22 +74,26 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_page_of_scenario_keys_is_what_the_schema_says() -> None:
-    spec = importlib.util.spec_from_file_location("scenario_keys", ROOT / "scripts" / "scenario_keys.py")
+    spec = importlib.util.spec_from_file_location(
+        "scenario_keys", ROOT / "scripts" / "pages" / "scenario_keys.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    assert script.PAGE.read_text() == script.render(), "run scripts/scenario_keys.py"
+    assert script.PAGE.read_text() == script.render(), "run scripts/pages/scenario_keys.py"
 
 
 def test_the_table_of_constants_is_that_of_the_suites() -> None:
-    spec = importlib.util.spec_from_file_location("constants_table", ROOT / "scripts" / "constants_table.py")
+    spec = importlib.util.spec_from_file_location(
+        "constants_table", ROOT / "scripts" / "stragglers" / "constants_table.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     page = (DOCS / "stragglers.md").read_text()
-    assert script.table() in page, "run scripts/constants_table.py docs/stragglers.md"
+    assert script.table() in page, "run scripts/stragglers/constants_table.py docs/stragglers.md"
 
 
 def test_the_page_of_time_series_has_every_column() -> None:

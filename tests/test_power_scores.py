@@ -1,4 +1,4 @@
-"""Scores of scripts/power_scores.py: power, intervals over trainings, and who is ahead in everything."""
+"""Scores of scripts/laws/power_scores.py: power, intervals over trainings, and who is ahead in everything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "power_scores.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "laws" / "power_scores.py"
 
 
 @pytest.fixture(scope="module")

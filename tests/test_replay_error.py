@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts import replay_error
+from scripts.training import replay_error
 from sysgym.emulator.training.generated.effects import LEVELS
 from sysgym.emulator.training.generated.job import ParallelJob
 

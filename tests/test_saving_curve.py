@@ -1,4 +1,4 @@
-"""Savings at equal waste of scripts/saving_curve.py: hulls, mixtures, and choices on other jobs."""
+"""Savings at equal waste of scripts/stragglers/saving_curve.py: hulls, mixtures, choices on other jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "saving_curve.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "stragglers" / "saving_curve.py"
 PERCENT = hnp.arrays(np.float64, (3, 20), elements=st.integers(0, 1000).map(lambda value: value / 10.0))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sysgym.registration import ENVIRONMENTS
 
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "soak.py"
+SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "robustness" / "soak.py"
 
 
 @pytest.fixture(scope="module")

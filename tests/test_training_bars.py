@@ -1,4 +1,4 @@
-"""Bars of scripts/training_bars.py on small synthetic tables: met, missed, and errors that are told."""
+"""Bars of scripts/training/training_bars.py on small tables: met, missed, and errors that are told."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sysgym.emulator.training.tables import read_trace
 from sysgym.emulator.training.what_if import WhatIf
 from tests.emulator.training.conftest import rows_of, write_csv
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "training_bars.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "training" / "training_bars.py"
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ class UcbAgent(Placer):
     1985, in the Bayesian form of Kaufmann, Cappé and Garivier, AISTATS 2012. If the expected gain of the
     measurement is below its price, the agent commits to the candidate with the lowest mean.
 
-    The default constants are those of ``scripts/tune_joint.py``.
+    The default constants are those of ``scripts/placement/tune_joint.py``.
 
     Args:
         width: Width of the confidence bounds, in standard deviations.
@@ -77,7 +77,7 @@ class BayesAgent(Placer):
     value is positive, the agent commits to the candidate with the lowest expected log cost.
 
     Deviations that the observation does not tell are constants, estimated on episodes of the train split by
-    ``scripts/tune_joint.py``.
+    ``scripts/placement/tune_joint.py``.
 
     Args:
         residual_sd: Standard deviation of a candidate's log cost that is not explained by shares of time,

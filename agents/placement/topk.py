@@ -28,7 +28,7 @@ class TopKAgent(Placer):
     Args:
         k: Number of candidates that are simulated.
         measured: Number of candidates that are measured in the joint environment; the default and that of
-            ``repeats`` are those of ``scripts/tune_joint.py``.
+            ``repeats`` are those of ``scripts/placement/tune_joint.py``.
         repeats: Number of measurements of each.
     """
 

@@ -1,7 +1,8 @@
 """Published results: the tables in docs/ between ``<!-- begin results SUITE -->`` and its end.
 
-``scripts/results_tables.py`` writes them from rows. Where the rows are part of the repository, as entries of
-the leaderboard, ``tests/docs_site/test_published_rows.py`` computes the tables anew and compares them.
+``scripts/pages/results_tables.py`` writes them from rows. Where the rows are part of the repository, as
+entries of the leaderboard, ``tests/docs_site/test_published_rows.py`` computes the tables anew and compares
+them.
 
 The first heading of a table is its scenario, as code; what follows it says what the numbers are. A row is
 that of a contender, or of the variant of an agent: its name, a hyphen and the variant.

@@ -1,9 +1,9 @@
 """Generators of layer tables: stages of layers that differ in how well they divide among GPUs.
 
-A layer that takes T at a batch of 32 takes T max(floor, fixed + (1 - fixed) b / 32) at a batch of b.
-The stages are fitted: the totals over the layers are those of A100 profiles in DeepPool's repository to 5 %,
-and so are the plans of Wide-ResNet-101-2 (`scripts/burst_tables.py`). The layers of the models and their
-sizes are those of the published architectures; how the time divides among them is not measured.
+A layer that takes T at a batch of 32 takes T max(floor, fixed + (1 - fixed) b / 32) at a batch of b. The
+stages are fitted: the totals over the layers are those of A100 profiles in DeepPool's repository to 5 %,
+and so are the plans of Wide-ResNet-101-2 (`scripts/training/burst_tables.py`). The layers of the models and
+their sizes are those of the published architectures; how the time divides among them is not measured.
 
 Reference: Park et al., Efficient Strong Scaling Through Burst Parallel Training, MLSys 2022, arXiv
 2112.10065.

@@ -31,7 +31,9 @@ def test_every_suite_of_the_leaderboard_has_such_tables() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_tables_are_what_the_rows_give(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.spec_from_file_location("results_tables", ROOT / "scripts" / "results_tables.py")
+    spec = importlib.util.spec_from_file_location(
+        "results_tables", ROOT / "scripts" / "pages" / "results_tables.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)

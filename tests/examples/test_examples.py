@@ -53,7 +53,7 @@ def test_torchrl_checks_and_plays_both_forms() -> None:
     "SYSGYM_RLLIB" not in os.environ, reason="installs RLlib, minutes: asked by SYSGYM_RLLIB=1"
 )
 def test_rllib_and_tune_run_in_an_environment_of_their_own() -> None:
-    script = EXAMPLES.parent / "scripts" / "run_rllib.sh"
+    script = EXAMPLES.parent / "scripts" / "agents" / "run_rllib.sh"
     done = subprocess.run([str(script)], capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout
     assert len(re.findall(r"^iteration ", done.stdout, re.MULTILINE)) == 6

@@ -1,4 +1,4 @@
-"""A few cases of scripts/fuzz_inputs.py, which mutates users' files."""
+"""A few cases of scripts/robustness/fuzz_inputs.py, which mutates users' files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "fuzz_inputs.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "robustness" / "fuzz_inputs.py"
 
 
 def _script() -> ModuleType:

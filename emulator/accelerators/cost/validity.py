@@ -1,8 +1,8 @@
 """Validity of the closed form: where it parts from the flows.
 
-``scripts/closed_form_map.py`` compares both. Rings and halving and doubling agree, whatever the size of the
-vector, on all presets and on levels that differ in either direction. Trees do not: their pipelines fill level
-by level, and on networks that are rings their edges cross each other.
+``scripts/placement/closed_form_map.py`` compares both. Rings and halving and doubling agree, whatever the
+size of the vector, on all presets and on levels that differ in either direction. Trees do not: their
+pipelines fill level by level, and on networks that are rings their edges cross each other.
 """
 
 from __future__ import annotations

@@ -99,9 +99,9 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
     Files are streamed, and nothing is unpacked to disk. Memory grows with the number of rows in use for
     Alibaba's traces of 2017 and 2018, at its peak by some 80 bytes for each, so that 10 million take 1 GB,
     and for PAI's by some 400. Google's trace needs memory for one file and one job at a time. Rows in use of
-    Google's and PAI's are kept in a cache, from which they are read the next time. Time and memory are what
-    ``scripts/measure_traces.py`` measures. Counts of read, malformed and unused rows are logged in one line
-    and kept in the source's attributes.
+    Google's and PAI's are kept in a cache, from which they are read the next time. The script
+    ``scripts/stragglers/measure_traces.py`` measures time and memory. Counts of read, malformed and unused
+    rows are logged in one line and kept in the source's attributes.
 
     Args:
         spec: The selection.

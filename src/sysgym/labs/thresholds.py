@@ -1,4 +1,4 @@
-"""Thresholds of grades, under what the reference solutions reach, from ``scripts/lab_thresholds.py``."""
+"""Thresholds of grades, under what the reference solutions reach, from ``scripts/labs/thresholds.py``."""
 
 from __future__ import annotations
 

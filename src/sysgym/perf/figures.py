@@ -3,9 +3,10 @@
 All measurements are on one core, except those of vector environments and of training.
 
 The workloads are those on which other simulators were measured: long-lived DCTCP flows, ECN threshold of 65
-packets, 10 Gb/s, 10 us per link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
-recovery and transport callbacks are enabled; reading the counters in Python is part of an environment's step
-and is measured there. ``scripts/against_htsim.py`` compares packet-hops with those of another simulator.
+packets, 10 Gb/s, 10 us per link. A packet-hop is one packet, data or ACK, crossing one link. Statistics,
+loss recovery and transport callbacks are enabled; reading the counters in Python is part of an
+environment's step and is measured there. ``scripts/peers/against_htsim.py`` compares packet-hops with those
+of another simulator.
 """
 
 from __future__ import annotations

@@ -52,14 +52,14 @@ def test_tags_without_counterpart_are_refused(tags: str) -> None:
 
 
 def test_the_starters_are_up_to_date() -> None:
-    spec = importlib.util.spec_from_file_location("make_labs", ROOT / "scripts" / "make_labs.py")
+    spec = importlib.util.spec_from_file_location("make_labs", ROOT / "scripts" / "labs" / "make_labs.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     texts = script.starters()
     assert {path.name for path in texts} == {f"{lab.file_stem}.py.txt" for lab in LABS}
-    assert {path: path.read_text() for path in texts} == texts, "run scripts/make_labs.py"
+    assert {path: path.read_text() for path in texts} == texts, "run scripts/labs/make_labs.py"
 
 
 @EVERY

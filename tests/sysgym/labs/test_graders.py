@@ -46,7 +46,7 @@ def test_the_solution_passes_and_the_starter_fails(lab: Lab, tmp_path: Path) -> 
         assert part.earned == part.points or part.hint
     for part in best:
         for name in part.measured:
-            assert threshold(name).n > 5, f"run scripts/lab_thresholds.py {lab.number}"
+            assert threshold(name).n > 5, f"run scripts/labs/thresholds.py {lab.number}"
 
 
 @pytest.mark.parametrize(

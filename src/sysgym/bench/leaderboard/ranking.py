@@ -154,7 +154,7 @@ def page(entries: Sequence[Entry], root: Path, page_folder: Path) -> str:
 def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[str]:
     yield "# Leaderboard"
     yield ""
-    yield "<!-- Written by scripts/leaderboard.py from results/entries; do not edit. -->"
+    yield "<!-- Written by scripts/pages/leaderboard.py from results/entries; do not edit. -->"
     yield ""
     yield (
         "Every line can be replayed: `sysgym validate results/entries/SUITE/ENTRY` replays sampled rows "

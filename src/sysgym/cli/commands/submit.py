@@ -61,7 +61,7 @@ def submit(
     played = "all rows" if sample == 0 else f"{min(sample, len(found.benchmark.rows))} rows"
     screen.print(f"{entry}: {', '.join(found.contenders)} on {found.suite}; {played} replay", markup=False)
     screen.print(
-        f"next: write {readme}, run python scripts/leaderboard.py, and open a pull request with both",
+        f"next: write {readme}, run python scripts/pages/leaderboard.py, and open a pull request with both",
         markup=False,
         soft_wrap=True,
     )

@@ -432,7 +432,7 @@ def test_malformed_rows_are_counted_and_never_break_the_reader(tmp_path: Path, b
 
 
 def test_a_real_trace_of_two_gloo_processes_is_replayed() -> None:
-    """Recorded by scripts/ddp_replay.py with --steps 3 --width 8 --batch 4; process numbers were replaced."""
+    """Recorded by scripts/training/ddp_replay.py --steps 3 --width 8 --batch 4; other process numbers."""
     job = read_kineto([DATA / f"rank{rank}.json.gz" for rank in (0, 1)], "ddp")
     trace, graph = job.trace, job.graph
     assert trace.steps.tolist() == [5, 6, 7]

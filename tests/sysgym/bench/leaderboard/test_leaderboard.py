@@ -299,4 +299,4 @@ def test_an_incomplete_entry_is_refused(
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "leaderboard.md").read_text() == render(ROOT), "run scripts/leaderboard.py"
+    assert (ROOT / "docs" / "leaderboard.md").read_text() == render(ROOT), "run scripts/pages/leaderboard.py"

@@ -1,4 +1,4 @@
-"""Rows survive full and failing disks and kills at any time; long form: scripts/fault_injection.py."""
+"""Rows survive full and failing disks and kills; scripts/robustness/fault_injection.py does more of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.fault_injection import (
+from scripts.robustness.fault_injection import (
     Disk,
     Fault,
     Killed,

@@ -174,11 +174,11 @@ def test_mistakes_are_told_before_anything_is_played(
 
 
 def test_the_trace_suites_tune_every_agent_with_the_grids_of_the_script() -> None:
-    """One list of grids: what scripts/tune_stragglers.py plays on generated jobs."""
+    """One list of grids: what scripts/stragglers/tune_stragglers.py plays on generated jobs."""
     import importlib.util
     import sys
 
-    script = Path(__file__).resolve().parents[4] / "scripts" / "tune_stragglers.py"
+    script = Path(__file__).resolve().parents[4] / "scripts" / "stragglers" / "tune_stragglers.py"
     spec = importlib.util.spec_from_file_location("tune_stragglers", script)
     assert spec is not None
     assert spec.loader is not None

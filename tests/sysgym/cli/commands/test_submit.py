@@ -41,7 +41,7 @@ def test_it_packs_and_validates(submit: Call, tmp_path: Path, played: Path) -> N
     assert read_rows(entry.folder) == read_rows(played)
     assert "reno on small; 1 rows replay" in out
     assert "README.md" in out
-    assert "scripts/leaderboard.py" in out
+    assert "scripts/pages/leaderboard.py" in out
     again = submit("--contender", "reno")
     assert again[0] == 2
     assert "exists already" in again[2]

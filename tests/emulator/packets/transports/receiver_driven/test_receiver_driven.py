@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.beside_htsim import CASES, Case, completion_us
-from scripts.beside_htsim import make_network as htsim_network
+from scripts.peers.beside_htsim import CASES, Case, completion_us
+from scripts.peers.beside_htsim import make_network as htsim_network
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.scenarios.errors import ScenarioError

@@ -248,7 +248,7 @@ def test_a_ray_cluster_of_this_machine(tmp_path: Path, write_suite: WriteSuite, 
 
 def test_kills_lose_and_double_nothing() -> None:
     """A task, the benchmark, a node and the whole cluster; the script takes more of them."""
-    command = [sys.executable, str(ROOT / "scripts" / "kill_benchmarks.py"), "--kills", "4"]
+    command = [sys.executable, str(ROOT / "scripts" / "robustness" / "kill_benchmarks.py"), "--kills", "4"]
     done = subprocess.run(
         [*command, "--episodes", "200", "--steps", "2000"], capture_output=True, text=True, timeout=500
     )

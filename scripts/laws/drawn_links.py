@@ -1,0 +1,167 @@
+"""Play congestion control laws on links drawn at random, among their own flows and beside other laws.
+
+    python scripts/laws/drawn_links.py adaptive_swift dctcp --crowds 160
+    python scripts/laws/drawn_links.py adaptive_swift --shared 60 --beside dctcp cubic bbr swift reno
+    python scripts/laws/drawn_links.py mine=adaptive_swift@LAW.json --shared 60 --seed 9000
+
+Crowds are 8 to 256 long-lived flows that begin one after the other at 0.5 to 100 Gb/s; shared links carry 2
+to 24 flows at 0.1 to 40 Gb/s, half of them another law's. Delays, buffers, thresholds of marks and the number
+of packets that receivers acknowledge at once are drawn, too. One law in one draw is one episode, of 80,000 to
+300,000 packets of the line, of which the second half counts. Prints counts of draws; a share is goodput over
+the mean of all flows. Laws are named as contenders of a benchmark are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from sysgym.agents.learned.congestion.law_search.lessons import log_uniform
+from sysgym.bench.tables import markdown_table
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.sharing import Sharing, measure_sharing
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import SysgymError
+from sysgym.studies.neighbours import transports_of
+
+NETWORK = "dumbbell-10g"
+PACKET_BITS = 12_000
+FULL = 0.6
+"""Mean queue over the buffer from which a buffer counts as full."""
+
+FAIR = 2.0 / 3.0, 4.0 / 3.0
+"""Shares between which each of two laws has at least half of what the other has."""
+
+
+class Link(NamedTuple):
+    """Link that was drawn.
+
+    Attributes:
+        scenario: Dumbbell.
+        duration_s: Length of an episode.
+    """
+
+    scenario: CongestionScenario
+    duration_s: float
+
+
+def draw_crowd(rng: np.random.Generator) -> Link:
+    """Return a link for many flows of one law."""
+    rate_bps = log_uniform(rng, 0.5e9, 100e9)
+    flows_per_pair = int(log_uniform(rng, 2.0, 64.99))
+    duration_s = log_uniform(rng, 80e3, 160e3) * PACKET_BITS / rate_bps
+    changes = {
+        "topology.link_rate_bps": rate_bps,
+        "topology.link_delay_s": log_uniform(rng, 1e-6, 50e-6),
+        "workload.flows_per_pair": flows_per_pair,
+        "workload.start_jitter_s": duration_s * rng.uniform(0.001, 0.3),
+        "transport.initial_window_packets": int(rng.choice([1, 2, 10, 10, 10])),
+    }
+    return _link(changes, duration_s, int(log_uniform(rng, 200e3, 4e6)), rng)
+
+
+def draw_shared(rng: np.random.Generator) -> Link:
+    """Return a link for few flows of two laws."""
+    rate_bps = log_uniform(rng, 0.1e9, 40e9)
+    changes = {
+        "topology.link_rate_bps": rate_bps,
+        "topology.link_delay_s": log_uniform(rng, 1e-6, 60e-6),
+        "topology.hosts_per_side": int(rng.choice([2, 4])),
+        "workload.flows_per_pair": int(rng.choice([1, 1, 2, 3, 6])),
+    }
+    return _link(changes, 300e3 * PACKET_BITS / rate_bps, int(log_uniform(rng, 150e3, 3e6)), rng)
+
+
+def _link(changes: Mapping[str, Any], duration_s: float, buffer_bytes: int, rng: np.random.Generator) -> Link:
+    packets_an_ack = int(rng.choice([1, 2]))
+    scenario = load_scenario(NETWORK, expect=CongestionScenario).with_overrides(
+        {
+            **changes,
+            "queue.buffer_bytes": buffer_bytes,
+            "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.04, 0.5)),
+            "transport.delayed_ack_packets": packets_an_ack,
+        }
+    )
+    return Link(scenario, duration_s)
+
+
+def draw(make: Callable[[np.random.Generator], Link], number: int, seed: int) -> list[Link]:
+    """Return links, each from a generator of its own, so that more draws leave the first ones as they are."""
+    return [make(np.random.default_rng([seed, index])) for index in range(number)]
+
+
+def crowd_table(laws: Mapping[str, Transport], links: Sequence[Link], pool: ThreadPoolExecutor) -> str:
+    """Return how often each law's own flows share, and how often they fill the buffer, in Markdown."""
+    body = []
+    for name, law in laws.items():
+        found = list(zip(links, _play(law, law, links, pool), strict=True))
+        for packets in (1, 2):
+            some = [one for one in found if one[0].scenario.transport.delayed_ack_packets == packets]
+            jain = [shared.jain_index for _, shared in some]
+            fair = [sum(index >= least for index in jain) for least in (0.98, 0.9)]
+            full = sum(
+                shared.queue_mean_bytes > FULL * link.scenario.queue.buffer_bytes for link, shared in some
+            )
+            least = f"{min(jain):.3f}" if jain else "–"
+            body.append([name, str(packets), *map(str, [len(some), *fair, full]), least])
+    header = ["law", "packets an ACK", ">crowds", ">Jain 0.98", ">Jain 0.9", ">buffer full", ">least Jain"]
+    return markdown_table(header, body)
+
+
+def shared_table(
+    laws: Mapping[str, Transport], beside: Sequence[str], links: Sequence[Link], pool: ThreadPoolExecutor
+) -> str:
+    """Return how often each law has a fair share beside others, in Markdown."""
+    body = []
+    for name, law in laws.items():
+        for other in beside:
+            shares = np.array([one.share for one in _play(law, get_transport(other), links, pool)])
+            fair = ((shares >= FAIR[0]) & (shares <= FAIR[1])).sum()
+            counts = [fair, (shares < 0.2).sum(), (shares > 1.8).sum()]
+            body.append([name, other, str(len(shares)), *map(str, counts), f"{np.median(shares):.2f}"])
+    header = ["law", "beside", ">links", ">0.67 to 1.33", ">below 0.2", ">above 1.8", ">median share"]
+    return markdown_table(header, body)
+
+
+def _play(law: Transport, other: Transport, links: Sequence[Link], pool: ThreadPoolExecutor) -> list[Sharing]:
+    return list(
+        pool.map(
+            lambda job: measure_sharing(job[1].scenario, law, other, job[1].duration_s, job[0]),
+            enumerate(links),
+        )
+    )
+
+
+def main() -> None:
+    """Draw links, play every law on each, and print a table for crowds and one for shared links."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
+    parser.add_argument("--crowds", type=int, default=0, help="number of crowds")
+    parser.add_argument("--shared", type=int, default=0, help="number of shared links")
+    parser.add_argument("--beside", nargs="+", default=["dctcp", "cubic", "bbr", "swift", "reno"])
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    given = parser.parse_args()
+    if min(given.crowds, given.shared, given.seed) < 0 or not given.crowds + given.shared:
+        parser.error("expected --crowds N, --shared N or both, and no number below 0")
+    try:
+        laws = transports_of(given.laws, NETWORK)
+        with ThreadPoolExecutor(numba.get_num_threads()) as pool:
+            if given.crowds:
+                print(crowd_table(laws, draw(draw_crowd, given.crowds, given.seed), pool), end="\n\n")
+            if given.shared:
+                links = draw(draw_shared, given.shared, given.seed)
+                print(shared_table(laws, given.beside, links, pool))
+    except SysgymError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
