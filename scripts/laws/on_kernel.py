@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from sysgym.bench.tables import markdown_table
 from sysgym.emulator.packets.transports import Transport, get_transport
@@ -40,9 +41,9 @@ from sysgym.studies.sim_vs_linux import (
 BESIDE, BESIDE_SEEDS, BESIDE_S = "linux-dumbbell-100m", range(4), 6.0
 
 
-def print_shares(law: Transport, others: Sequence[str]) -> None:
+def print_shares(law: Transport, others: Sequence[str], overrides: Mapping[str, Any]) -> None:
     """Print the shares of a law beside others on both backends."""
-    scenario = load_scenario(BESIDE, expect=CongestionScenario)
+    scenario = load_scenario(BESIDE, expect=CongestionScenario).with_overrides(overrides)
     rows = []
     for backend in BACKENDS:
         cells = []
@@ -69,7 +70,7 @@ def main() -> None:
     given = parser.parse_args()
     path_delay = {"transport.path_delay": given.path_delay}
     if given.beside:
-        print_shares(transport_of(shipped_contender(given.law, BESIDE)), given.beside)
+        print_shares(transport_of(shipped_contender(given.law, BESIDE)), given.beside, path_delay)
         return
     given.folder.mkdir(parents=True, exist_ok=True)
     scenarios = [scenario for scenario in SCENARIOS if scenario not in given.without]

@@ -18,7 +18,7 @@ struct action {
 	u64 scaling; /* number of an order in the upper half, a factor in 2^-20 in the lower */
 	u64 parameters; /* laws that have some: number of their set */
 	u64 line_ns; /* the same laws: what a packet takes on the sender's line */
-	u64 path_measured; /* the same laws: 0 if the connection has surely seen the path empty */
+	u64 path_measured; /* the same laws: 0 if the scenario says that the least round trip is the empty path's */
 };
 
 struct {

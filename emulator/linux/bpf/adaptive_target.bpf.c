@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The law `adaptive_target`, as the simulator has it (emulator/packets/transports/searched/adaptive_target.py): once a round
- * trip the window follows the queue that the round's delay tells of, around a target that adapts to other laws.
+ * The law `adaptive_target`, as the simulator has it (emulator/packets/transports/searched/adaptive_target.py): once
+ * a round trip the window follows the queue that the round's delay tells of, around a target that adapts to other
+ * laws.
  *
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
  * this file may be used under the GPL as well as under the project's licence.

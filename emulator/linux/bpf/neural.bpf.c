@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The law `neural`, as the simulator has it (emulator/packets/transports/searched/neural.py): DCTCP's sender and receiver,
- * paced, and once a round trip a small network says how to correct the window, by how much it grows in the next
- * round trip, and how fast it is sent.
+ * The law `neural`, as the simulator has it (emulator/packets/transports/searched/neural.py): DCTCP's sender and
+ * receiver, paced, and once a round trip a small network says how to correct the window, by how much it grows in the
+ * next round trip, and how fast it is sent.
  *
  * The network lies in a map that user space writes before there are connections; a connection's slot in
  * `actions` says which one is its. What the simulator knows and a host does not, the empty round trip, is the

@@ -65,7 +65,9 @@ INLINE void begin_round_trips(struct flow *flow)
 INLINE void report_round_trip(struct flow *flow, const struct rate_sample *sample)
 {
 	if (sample->rtt_us > 0) {
-		flow->rtt_change_ns = rtt_change_after(flow->rtt_change_ns, flow->rtt_us, sample->rtt_us);
+		u64 before_us = flow->drains.end_us ? 0 : flow->rtt_us; /* those of a drain are no change of the delay */
+
+		flow->rtt_change_ns = rtt_change_after(flow->rtt_change_ns, before_us, sample->rtt_us);
 		flow->rtt_us = sample->rtt_us;
 		flow->rtt_sum_us += sample->rtt_us;
 		flow->rtt_samples += 1;

@@ -89,8 +89,8 @@ INLINE u32 present_rtt_us(struct tcp_sock *tp)
 }
 
 /*
- * Tell the kernel the window, the threshold and the pace, in windows per round trip of so many us. So many packets together are in
- * flight at least; a smaller window is paced at its own rate.
+ * Tell the kernel the window, the threshold and the pace, in windows per round trip of so many us. So many packets
+ * together are in flight at least; a smaller window is paced at its own rate.
  */
 INLINE u32 set_window(struct window *window, struct sock *sk, u32 packets, u32 ssthresh, u32 pace, u32 together,
 		       u64 rtt_us)

@@ -6,7 +6,8 @@
  *
  * The constants lie in a map that user space writes before there are connections; a connection's slot in `actions`
  * says which ones are its. What the simulator knows and a host does not, the empty round trip, is the least that the
- * kernel has seen; where that may be longer, the law may drain the path (drains.h). Without constants, as at the end that only receives, the window stays as it is.
+ * kernel has seen; where that may be longer, the law may drain the path (decisions/drains.h). Without constants, as at the end
+ * that only receives, the window stays as it is.
  */
 #ifndef SYSGYM_SEARCHED_LAW_H
 #define SYSGYM_SEARCHED_LAW_H
@@ -138,18 +139,22 @@ INLINE bool decide(struct state *state, struct tcp_sock *tp, struct constants *c
 	return is_over;
 }
 
-/* In a drain, losses count, and little else; after it a round begins. */
+/* Whether the connection drains: little but losses counts then. A time-out ends it; a round begins after it. */
 INLINE bool drain(struct state *state, struct flow *flow, struct tcp_sock *tp, struct constants *constants,
 		  u32 line_ns, const struct rate_sample *sample)
 {
-	bool drained = flow->drains.end_us;
-	bool drains = law_is_draining(&flow->drains, tp, line_ns, sample);
+	bool was_draining = flow->drains.end_us;
 
-	if (drains)
+	if (state->round.timed_out)
+		drains_count_from(&flow->drains, tp->tcp_mstamp);
+	if (law_is_draining(&flow->drains, tp, line_ns, sample)) {
 		after_losses(state, tp, constants);
-	else if (drained)
+		window_marked(&state->window, tp);
+		return true;
+	}
+	if (was_draining)
 		round_begin(&state->round, tp);
-	return drains;
+	return false;
 }
 
 /* Set window and pace of a drain; the window after it stays as it is. */
@@ -157,7 +162,7 @@ INLINE void keep_little_in_flight(struct state *state, struct sock *sk, struct c
 {
 	u32 packets = state->law.packets;
 
-	state->law.packets = (u64)packets * DRAIN_SHARE >> DRAIN_SHARE_SHIFT;
+	state->law.packets = drained_window(packets);
 	apply(state, sk, constants, line_ns, present_rtt_us((struct tcp_sock *)sk));
 	state->law.packets = packets;
 }

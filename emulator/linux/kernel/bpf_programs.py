@@ -113,6 +113,7 @@ FLOW_RECORD = np.dtype(
             "scaled",
             "rtt_change_ns",
             "short_at_us",
+            "acked_at_us",
             "drain_end_us",
             "least_before_us",
             "just_drained",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * What the transport `adaptive_swift` decides at an ACK, at the end of a round trip and after a loss, as in the
- * simulator (emulator/packets/transports/searched/adaptive_swift.py, which says what the constants mean). It does not use the
- * kernel, so that a test can compile it for user space. Units are those of other_laws.h.
+ * simulator (emulator/packets/transports/searched/adaptive_swift.py, which says what the constants mean). It does
+ * not use the kernel, so that a test can compile it for user space. Units are those of other_laws.h.
  */
 #ifndef SYSGYM_ADAPTIVE_SWIFT_H
 #define SYSGYM_ADAPTIVE_SWIFT_H

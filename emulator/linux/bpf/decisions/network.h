@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The network of the transport `neural`, as in the simulator (emulator/packets/transports/searched/neural.py): one hidden
- * layer of tanh, and three outputs. All numbers are in 2^-16. It does not use the kernel, so that a test can
+ * The network of the transport `neural`, as in the simulator (emulator/packets/transports/searched/neural.py): one
+ * hidden layer of tanh, and three outputs. All numbers are in 2^-16. It does not use the kernel, so that a test can
  * compile it for user space.
  */
 #ifndef SYSGYM_NETWORK_H

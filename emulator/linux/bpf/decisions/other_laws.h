@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Company of other laws, as in the simulator (emulator/packets/transports/searched/other_laws.py): a target of the queue that
- * rises where decreases have no effect, marks, and how much a loss matters. It does not use the kernel, so that a
- * test can compile it for user space.
+ * Company of other laws, as in the simulator (emulator/packets/transports/searched/other_laws.py): a target of the
+ * queue that rises where decreases have no effect, marks, and how much a loss matters. It does not use the kernel,
+ * so that a test can compile it for user space.
  *
  * Numbers are in 2^-16 unless their name tells a unit. Queues, paths and targets are in packets of the sender's line,
  * up to 2^24 of them; larger ones count as that, so that products of two numbers fit into 64 bits.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Average change of the round trip from a sample to the next, as in the simulator
- * (emulator/packets/transports/searched/rounds.py). It does not use the kernel, so that a test can compile it for user space.
+ * (emulator/packets/transports/searched/rounds.py). It does not use the kernel, so that a test can compile it for
+ * user space.
  */
 #ifndef SYSGYM_RTT_CHANGE_H
 #define SYSGYM_RTT_CHANGE_H

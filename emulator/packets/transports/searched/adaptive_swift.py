@@ -48,13 +48,7 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.emulator.packets.transports.constants import Constant, checked_values
-from sysgym.emulator.packets.transports.searched import mark_threshold
-from sysgym.emulator.packets.transports.searched.drains import (
-    DRAIN_SHARE,
-    JUST_DRAINED,
-    count_from_now,
-    is_draining,
-)
+from sysgym.emulator.packets.transports.searched import drains, mark_threshold
 from sysgym.emulator.packets.transports.searched.mark_threshold import (
     is_far_above_threshold,
     is_up_to_threshold,
@@ -169,7 +163,7 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
 def keep_little_in_flight(flow: Any, event: Any) -> None:
     """Set window and pace of a drain; the window after it stays as it is."""
     window = flow.state[WINDOW]
-    set_window(flow, event, DRAIN_SHARE * window, present_rtt_ns(flow))
+    set_window(flow, event, drains.drained_window(flow), present_rtt_ns(flow))
     flow.state[WINDOW] = window
 
 
@@ -374,8 +368,8 @@ def end_round(flow: Any, event: Any) -> None:
     factor = factor_of_marks(
         flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
     )
-    if state[JUST_DRAINED] > 0.0:
-        state[JUST_DRAINED] = 0.0
+    if state[drains.JUST_DRAINED] > 0.0:
+        state[drains.JUST_DRAINED] = 0.0
     elif state[BY_MARKS] > 0.0:
         end_marked_round(flow)
     else:
@@ -391,14 +385,14 @@ def on_start(flow: Any, event: Any) -> None:
     state[DECREASED_AT_NS] = -1e18
     state[GAIN] = parameter(event, START_GROWTH)
     begin_round(flow)
-    count_from_now(flow, event)
+    drains.count_from_now(flow, event)
     set_window(flow, event, flow.cwnd * parameter(event, FIRST_WINDOW), present_rtt_ns(flow))
     state[WINDOW_BELOW] = state[WINDOW]
 
 
 def on_ack(flow: Any, event: Any) -> None:
     """Compare the round trip with the target, which adapts once per round trip; a drain comes before that."""
-    if is_draining(flow, event):
+    if drains.is_draining(flow, event):
         keep_little_in_flight(flow, event)
         return
     count_ack(flow, event)
@@ -413,12 +407,16 @@ def on_loss(flow: Any, event: Any) -> None:
     flow.state[LOST] = 1.0
     weight = weight_of_loss(flow, parameter(event, LOSS_LEAST), LOSS_REST)
     decrease_by(flow, event, parameter(event, LOSS_DECREASE) * weight)
-    set_window(flow, event, flow.state[WINDOW], present_rtt_ns(flow))
+    if flow.state[drains.DRAIN_END_NS] > 0.0:
+        keep_little_in_flight(flow, event)
+    else:
+        set_window(flow, event, flow.state[WINDOW], present_rtt_ns(flow))
 
 
 def on_timeout(flow: Any, event: Any) -> None:
     """Start again from a window of one packet (RFC 5681, 3.1), though two may leave together."""
     begin_round(flow)
+    drains.count_from_now(flow, event)
     flow.state[LOST] = 1.0
     if flow.state[BY_MARKS] > 0.0:
         follow_delay_again(flow)

@@ -2,11 +2,11 @@
 
 A host that is not told of the empty path takes the least round trip that it has seen for that path's. A
 flow that begins while others keep a queue then measures queues too short, and takes the others' room: the
-latecomers' advantage of TCP Vegas (Low, Peterson and Wang, JACM 2002). BBR therefore sends next to nothing
-for a moment every few seconds (draft-ietf-ccwg-bbr, ProbeRTT). So does a flow here, if its last short queue
-was :data:`DRAIN_AFTER` round trips ago. One flow alone does not empty a queue of many; but all who see a
-shorter round trip see it at the same moment, and count from then on. After some drains, those of all flows
-fall together.
+latecomers' advantage of TCP Vegas (Low, Peterson and Wang, JACM 2002). BBR's flows therefore keep four
+packets in flight for a moment every ten seconds (Cardwell et al., ACM Queue 2016, ProbeRTT). So does a flow
+here, with a share of its window, if its last short queue was :data:`DRAIN_AFTER` round trips ago. One flow
+alone does not empty a queue of many; but all who see a shorter round trip see it at the same moment, and
+count from then on. After some drains, those of all flows fall together.
 
 The functions use the slots below, beside those of the module ``other_laws``; a law keeps its own from
 :data:`OWN` on. The kernel's form is ``emulator/linux/bpf/decisions/drains.h``.
@@ -20,6 +20,8 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.searched import other_laws
 from sysgym.emulator.packets.transports.searched.rounds import (
+    RTT_BEFORE_NS,
+    WINDOW,
     begin_round,
     line_packets_per_ns,
     present_rtt_ns,
@@ -28,20 +30,24 @@ from sysgym.emulator.packets.transports.searched.rounds import (
 DRAIN_AFTER = 50.0  # round trips without a short queue
 DRAIN_FOR = 2.0  # round trips: what is in flight arrives in the first one
 DRAIN_SHARE = 0.1  # of the window that is in flight meanwhile
+DRAIN_PACKETS = 0.5  # or so many packets: with fewer, ACKs would be rare, and a drain long
 SHORT_QUEUE = 0.25  # packets
-SHORTER = 0.97  # a drain goes on if it makes the least round trip shorter than this share of itself
+SHORTER = 0.97  # a drain goes on if the least round trip falls below this share of what it was
+PAUSE = 25.0  # round trips without an ACK; those of the smallest windows are less far apart
 
 SHORT_AT_NS = other_laws.OWN  # when the queue was last short
-DRAIN_END_NS = other_laws.OWN + 1  # 0: no drain is under way
-LEAST_BEFORE_NS = other_laws.OWN + 2  # least round trip before the drain
-JUST_DRAINED = other_laws.OWN + 3  # 1 in the round after a drain, whose queue is the drain's
-OWN = other_laws.OWN + 4
+ACKED_AT_NS = other_laws.OWN + 1  # when the last ACK came
+DRAIN_END_NS = other_laws.OWN + 2  # 0: no drain is under way
+LEAST_BEFORE_NS = other_laws.OWN + 3  # least round trip before the drain
+JUST_DRAINED = other_laws.OWN + 4  # 1 in the round after a drain, whose queue is the drain's
+OWN = other_laws.OWN + 5
 
 
 @njit(forceinline=True)
 def count_from_now(flow: Any, event: Any) -> None:
-    """Count round trips without a short queue from now on."""
-    flow.state[SHORT_AT_NS] = event.now_ns
+    """Count round trips without a short queue from now on; a drain that is under way ends."""
+    flow.state[SHORT_AT_NS] = flow.state[ACKED_AT_NS] = event.now_ns
+    flow.state[DRAIN_END_NS] = 0.0
 
 
 @njit(forceinline=True)
@@ -64,19 +70,21 @@ def end_drain(flow: Any, event: Any) -> None:
     if flow.base_rtt_ns < SHORTER * flow.state[LEAST_BEFORE_NS]:
         begin_drain(flow, event)
     else:
-        flow.state[DRAIN_END_NS] = 0.0
-        flow.state[JUST_DRAINED] = 1.0
         count_from_now(flow, event)
+        flow.state[JUST_DRAINED] = 1.0
+        flow.state[RTT_BEFORE_NS] = 0.0  # the drain's round trips are no change of the delay
         begin_round(flow)
 
 
 @njit
 def await_drain(flow: Any, event: Any) -> None:
-    """Begin a drain where it is due; a flow that was idle for as long counts anew."""
-    round_trips = (event.now_ns - flow.state[SHORT_AT_NS]) / present_rtt_ns(flow)
-    if sees_short_queue(flow, event) or round_trips > 2.0 * DRAIN_AFTER:
-        count_from_now(flow, event)
-    elif round_trips > DRAIN_AFTER:
+    """Begin a drain where it is due; after a pause, count anew."""
+    rtt_ns = present_rtt_ns(flow)
+    paused = event.now_ns - flow.state[ACKED_AT_NS] > PAUSE * rtt_ns
+    flow.state[ACKED_AT_NS] = event.now_ns
+    if paused or sees_short_queue(flow, event):
+        flow.state[SHORT_AT_NS] = event.now_ns
+    elif event.now_ns - flow.state[SHORT_AT_NS] > DRAIN_AFTER * rtt_ns:
         begin_drain(flow, event)
 
 
@@ -93,3 +101,10 @@ def is_draining(flow: Any, event: Any) -> bool:
     elif event.now_ns >= flow.state[DRAIN_END_NS]:
         end_drain(flow, event)
     return bool(flow.state[DRAIN_END_NS] > 0.0)
+
+
+@njit(forceinline=True)
+def drained_window(flow: Any) -> float:
+    """Return the window of a drain, in packets."""
+    window = flow.state[WINDOW]
+    return float(max(DRAIN_SHARE * window, min(window, DRAIN_PACKETS)))

@@ -1,6 +1,6 @@
 """Rounds of laws that decide once per round trip, over a window that may be a fraction of a packet.
 
-The kernel's form is ``emulator/linux/bpf/rounds.h``, and ``rtt_change.h`` beside it. A law that uses these
+The kernel's form is ``emulator/linux/bpf/rounds.h``, with ``decisions/rtt_change.h``. A law that uses these
 functions keeps the slots below in ``flow.state``, and its own from :data:`OWN` on.
 """
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sysgym.emulator.packets.transports.searched import drains, rounds
@@ -25,21 +25,30 @@ int draining(struct drains *drains, const struct round_trip *seen)
 {
 	return is_draining(drains, seen);
 }
-unsigned int share(void)
+unsigned int drained(unsigned int packets)
 {
-	return DRAIN_SHARE;
+	return drained_window(packets);
 }
 """
 
 PACKET_BYTES = 1500
+SLOTS = (
+    (drains.SHORT_AT_NS, 1e3),
+    (drains.ACKED_AT_NS, 1e3),
+    (drains.DRAIN_END_NS, 1e3),
+    (drains.LEAST_BEFORE_NS, 1e3),
+    (drains.JUST_DRAINED, 1.0),
+)
+"""Slots of the simulator, and nanoseconds in the kernel's unit."""
+
+
+FIELDS = ("short_at_us", "acked_at_us", "end_us", "least_before_us", "just_drained")
 
 
 class Drains(ctypes.Structure):
     """``struct drains``."""
 
-    _fields_ = [
-        (name, ctypes.c_uint64) for name in ("short_at_us", "end_us", "least_before_us", "just_drained")
-    ]
+    _fields_ = [(name, ctypes.c_uint64) for name in FIELDS]
 
 
 class RoundTrip(ctypes.Structure):
@@ -68,7 +77,7 @@ def uncompiled_simulator() -> Iterator[None]:
 def test_a_connection_drains_when_the_simulators_does(compiled: ctypes.CDLL, seed: int, line_us: int) -> None:
     """ACKs over some hundred round trips, with pauses, short queues, and round trips shorter than before."""
     rng = np.random.default_rng(seed)
-    now_us, least_us, drained = 1_000_000, 64 * line_us, 0
+    now_us, least_us, srtt_us, drained = 1_000_000, 64 * line_us, 96 * line_us, 0
     memory = Drains()
     compiled.start(ctypes.byref(memory), ctypes.c_uint64(now_us))
     flow = SimpleNamespace(
@@ -85,16 +94,24 @@ def test_a_connection_drains_when_the_simulators_does(compiled: ctypes.CDLL, see
         )
         rtt_us = least_us + queue_us
         least_us = min(least_us, rtt_us)
+        srtt_us += (rtt_us - srtt_us) // 8
         now_us += int(rng.integers(1, rtt_us)) * (100 if rng.random() < 0.01 else 1)
         sampled = int(rng.random() < 0.9)
         event.now_ns, event.rtt_ns, event.rtt_sampled = now_us * 1000, rtt_us * 1000, sampled
-        flow.base_rtt_ns, flow.srtt_ns = least_us * 1000, rtt_us * 1000.0
-        seen = RoundTrip(now_us, rtt_us * sampled, least_us, rtt_us, line_us * 1000)
+        present_us = max(srtt_us, least_us)
+        flow.base_rtt_ns, flow.srtt_ns = least_us * 1000, present_us * 1000.0
+        seen = RoundTrip(now_us, rtt_us * sampled, least_us, present_us, line_us * 1000)
         expected = drains.is_draining(flow, event)
         assert bool(compiled.draining(ctypes.byref(memory), ctypes.byref(seen))) == expected
+        remembered = [float(getattr(memory, name)) for name in FIELDS]
+        assert remembered == pytest.approx([flow.state[slot] / unit for slot, unit in SLOTS], abs=1.0)
         drained += expected
-    assert drained > 0
+    assume(drained)
 
 
-def test_as_little_is_in_flight_as_on_the_simulator(compiled: ctypes.CDLL) -> None:
-    assert compiled.share() / 2.0**16 == pytest.approx(drains.DRAIN_SHARE, rel=1e-3)
+@given(packets=st.floats(0.01, 65_000.0))
+def test_as_little_is_in_flight_as_on_the_simulator(compiled: ctypes.CDLL, packets: float) -> None:
+    flow = SimpleNamespace(state=np.zeros(40))
+    flow.state[rounds.WINDOW] = packets
+    drained = compiled.drained(ctypes.c_uint32(round(packets * 2.0**16))) & 0xFFFFFFFF
+    assert drained / 2.0**16 == pytest.approx(drains.drained_window(flow), abs=2e-4)

@@ -54,8 +54,9 @@ def test_marks_count_where_the_target_is_raised_only(make_world: MakeWorld) -> N
 def test_it_drains_where_hosts_measure_the_empty_path(
     make_world: MakeWorld, programs: Programs, path_delay: str
 ) -> None:
-    """In a drain the queue of thirty packets, which the flows keep else, is gone."""
+    """In a drain the queue of thirty packets, which the flows otherwise keep, is gone."""
     settings = UNMARKED | {"transport.path_delay": path_delay}
+    programs.flow_slots()[1]["least_before_us"][:] = 0
     world = make_world(transport=LAW, parameters=constants(target=30.0), overrides=settings)
     world.reset(1)
     run(world, 0.7)
