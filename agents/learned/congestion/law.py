@@ -88,11 +88,18 @@ class LawForm:
         try:
             data = parse_json(read_limited(Path(path), LARGEST_LAW_BYTES))
             told = {key: value for key, value in data.items() if key not in ("format", "agent", *self.names)}
-            names = {key: list(value) for key, value in self.names.items()}
-            if data["format"] != self.format or {key: data[key] for key in names} != names:
+            if data["format"] != self.format:
                 raise SysgymError(
-                    f"{path}: not a law of the format {self.format}, or one with other {' and '.join(names)}"
+                    f"{path}: a law of the format {str(data['format'])[:LONGEST_NAME]!r}, expected"
+                    f" {self.format!r}; search for it anew (sysgym train {self.agent}), or use the version"
+                    " of sysgym that wrote it"
                 )
+            for key, expected in self.names.items():
+                if data[key] != list(expected):
+                    raise SysgymError(
+                        f"{path}: other {key} than those of the agent {self.agent}, which are, in order:"
+                        f" {', '.join(expected)}"
+                    )
             law = _law_reader().validate_json(json.dumps(told))
             for scenario in law.trained_on:
                 if not re.fullmatch(FILE_NAME, name := str(scenario.get("name"))) or len(name) > LONGEST_NAME:

@@ -120,10 +120,13 @@ def test_a_checkpoint_plays_and_other_files_are_refused(small: CongestionScenari
 
     data = json.loads(path.read_text())
     for change, words in (
-        ({"constants": data["constants"][1:]}, "with other constants"),
+        ({"constants": data["constants"][1:]}, "other constants than those of the agent adaptive_target"),
         ({"parameters": [1e9] * len(CONSTANTS)}, "first_window is 1e"),
         ({"parameters": [1.0]}, "expected 26 constants"),
-        ({"format": "sysgym-neural-1"}, "not a law of the format sysgym-adaptive-target-1"),
+        (
+            {"format": "sysgym-neural-1"},
+            "expected 'sysgym-adaptive-target-1'; search for it",
+        ),
     ):
         (tmp_path / "other.json").write_text(json.dumps({**data, **change}))
         with pytest.raises(SysgymError, match=words):
@@ -147,7 +150,7 @@ def test_laws_are_not_mixed_up(law: str, small: CongestionScenario, tmp_path: Pa
     path = train(law, small, total_steps=1, out=tmp_path / "run", **ARGUMENTS)  # type: ignore[arg-type]
     agent = make_agent(law, checkpoint=path)
     assert environment_arguments(agent)["transport"].name == law
-    with pytest.raises(SysgymError, match="not a law of the format sysgym-adaptive-target-1"):
+    with pytest.raises(SysgymError, match="expected 'sysgym-adaptive-target-1'; search for it anew"):
         make_agent("adaptive_target", checkpoint=path)
     with pytest.raises(SysgymError, match="the search there has another law"):
         train("adaptive_target", small, total_steps=1, out=tmp_path / "run", resume=True, **ARGUMENTS)  # type: ignore[arg-type]

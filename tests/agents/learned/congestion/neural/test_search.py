@@ -192,7 +192,7 @@ def test_other_files_are_refused(tmp_path: Path, checkpoint: Path) -> None:
     data = json.loads(checkpoint.read_text())
     data["inputs"] = data["inputs"][:-1]
     (tmp_path / "other.json").write_text(json.dumps(data))
-    with pytest.raises(SysgymError, match="with other inputs"):
+    with pytest.raises(SysgymError, match="other inputs than those of the agent neural"):
         make_agent("neural", checkpoint=tmp_path / "other.json")
 
 
