@@ -3,12 +3,14 @@
     python scripts/laws/drawn_links.py adaptive_swift dctcp --crowds 160
     python scripts/laws/drawn_links.py adaptive_swift --shared 60 --beside dctcp cubic bbr swift reno
     python scripts/laws/drawn_links.py mine=adaptive_swift@LAW.json --shared 60 --seed 9000
+    python scripts/laws/drawn_links.py adaptive_swift dctcp --crowds 160 --path-delay least_seen
 
 Crowds are 8 to 256 long-lived flows that begin one after the other at 0.5 to 100 Gb/s; shared links carry 2
 to 24 flows at 0.1 to 40 Gb/s, half of them another law's. Delays, buffers, thresholds of marks and the number
 of packets that receivers acknowledge at once are drawn, too. One law in one draw is one episode, of 80,000 to
 300,000 packets of the line, of which the second half counts. Prints counts of draws; a share is goodput over
-the mean of all flows. Laws are named as contenders of a benchmark are.
+the mean of all flows. With ``--path-delay least_seen`` no flow is told of the empty path. Laws are named as
+contenders of a benchmark are.
 """
 
 from __future__ import annotations
@@ -91,9 +93,13 @@ def _link(changes: Mapping[str, Any], duration_s: float, buffer_bytes: int, rng:
     return Link(scenario, duration_s)
 
 
-def draw(make: Callable[[np.random.Generator], Link], number: int, seed: int) -> list[Link]:
+def draw(
+    make: Callable[[np.random.Generator], Link], number: int, seed: int, path_delay: str = "known"
+) -> list[Link]:
     """Return links, each from a generator of its own, so that more draws leave the first ones as they are."""
-    return [make(np.random.default_rng([seed, index])) for index in range(number)]
+    links = [make(np.random.default_rng([seed, index])) for index in range(number)]
+    told = {"transport.path_delay": path_delay}
+    return [link._replace(scenario=link.scenario.with_overrides(told)) for link in links]
 
 
 def crowd_table(laws: Mapping[str, Transport], links: Sequence[Link], pool: ThreadPoolExecutor) -> str:
@@ -148,6 +154,7 @@ def main() -> None:
     parser.add_argument("--shared", type=int, default=0, help="number of shared links")
     parser.add_argument("--beside", nargs="+", default=["dctcp", "cubic", "bbr", "swift", "reno"])
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--path-delay", choices=("known", "least_seen"), default="known")
     given = parser.parse_args()
     if min(given.crowds, given.shared, given.seed) < 0 or not given.crowds + given.shared:
         parser.error("expected --crowds N, --shared N or both, and no number below 0")
@@ -155,9 +162,10 @@ def main() -> None:
         laws = transports_of(given.laws, NETWORK)
         with ThreadPoolExecutor(numba.get_num_threads()) as pool:
             if given.crowds:
-                print(crowd_table(laws, draw(draw_crowd, given.crowds, given.seed), pool), end="\n\n")
+                links = draw(draw_crowd, given.crowds, given.seed, given.path_delay)
+                print(crowd_table(laws, links, pool), end="\n\n")
             if given.shared:
-                links = draw(draw_shared, given.shared, given.seed)
+                links = draw(draw_shared, given.shared, given.seed, given.path_delay)
                 print(shared_table(laws, given.beside, links, pool))
     except SysgymError as error:
         sys.exit(f"error: {error}")

@@ -47,6 +47,9 @@ label = "Goodput"
 """
 VICTIMS = ("worker", "benchmark", "node", "cluster")
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "RAY_DEDUP_LOGS": "0"}
+WAITS_FOR_HEAD = {"RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
+"""Ray waits for a minute until it believes that a cluster is gone; nothing else is tested by that."""
+
 END_S = 120.0
 """Longest time that a benchmark may take to notice that its cluster is gone."""
 
@@ -78,7 +81,7 @@ class Disturbed:
                 [*command, "--on", "ray", "--address", self._cluster.address],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **QUIET},
+                env={**os.environ, **QUIET, **WAITS_FOR_HEAD},
             )
 
     def kill(self, victim: str) -> str:
