@@ -6,8 +6,8 @@
  *
  * The constants lie in a map that user space writes before there are connections; a connection's slot in `actions`
  * says which ones are its. What the simulator knows and a host does not, the empty round trip, is the least that the
- * kernel has seen; where that may be longer, the law may drain the path (decisions/drains.h). Without constants, as at the end
- * that only receives, the window stays as it is.
+ * kernel has seen; where that may be longer, the law may drain the path (decisions/drains.h). Without constants, as
+ * at the end that only receives, the window stays as it is.
  */
 #ifndef SYSGYM_SEARCHED_LAW_H
 #define SYSGYM_SEARCHED_LAW_H
