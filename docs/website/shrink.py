@@ -1,4 +1,4 @@
-"""What the built site does not need: maps for debuggers, indentation, comments, marks without a style."""
+"""Removal of what the built site does not need: maps for debuggers, indentation, comments, unstyled markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the flows of two congestion control laws share a network."""
+"""Sharing of a network by the flows of two congestion control laws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When senders of an incast first send because of a timer, on simulator and kernel.
+"""First packets that senders of an incast send because of a timer, on simulator and kernel.
 
     sudo .venv/bin/python scripts/hosts/first_probes.py
 

@@ -1,4 +1,4 @@
-"""What a benchmark's driver costs, measured here, and how far a cluster can grow, computed from that.
+"""Cost of a benchmark's driver, measured here, and how far a cluster can grow, computed from that.
 
 python scripts/scale/scaling.py
 python scripts/scale/scaling.py --ray

@@ -1,4 +1,4 @@
-"""What decides about second attempts, compared on validation jobs, as a Markdown table.
+"""Rules that decide about second attempts, compared on validation jobs, as a Markdown table.
 
     python scripts/stragglers/decision_ablation.py google-2011-mitigation
 

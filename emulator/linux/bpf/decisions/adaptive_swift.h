@@ -282,7 +282,6 @@ FIXED_POINT void end_marked_round(struct law *law, const struct seen *seen, cons
 	company->queue_before_ns = delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns);
 	company->level = LEVEL_ONE;
 	company->window_below = law->packets;
-	company->rests -= company->rests > 0;
 	if (has_tenths_of_marked(law, queues->mean, ABOVE_THRESHOLD_TENTHS))
 		follow_delay_again(law);
 }
@@ -294,12 +293,11 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 	fixed factor = factor_of_marks(&law->company, seen->marked_share, constants->mark_decrease,
 				       constants->marks_memory, MARKS_IGNORED);
 
-	if (seen->just_drained)
-		law->company.rests -= law->company.rests > 0;
-	else if (law->by_marks)
+	if (law->by_marks && !seen->just_drained)
 		end_marked_round(law, seen, &queues);
-	else
+	else if (!seen->just_drained)
 		follow_target(constants, law, seen, &queues, factor);
+	pass_rest(&law->company);
 }
 
 FIXED_POINT void law_lose(const struct constants *constants, struct law *law, unsigned int now_us)

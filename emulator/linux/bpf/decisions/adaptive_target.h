@@ -126,6 +126,7 @@ FIXED_POINT void law_end_round(const struct constants *constants, struct law *la
 	set_growth(constants, law, &queues, youth);
 	law->packets = adapt_target(&adaptation, &law->company, &queues, law->packets, before,
 				    delay_ns(seen->mean_rtt_ns, seen->base_rtt_ns), &rounds_in_vain);
+	pass_rest(&law->company);
 }
 
 FIXED_POINT void law_lose(const struct constants *constants, struct law *law)

@@ -151,6 +151,12 @@ FIXED_POINT int in_vain(const struct company *company, const struct queues *queu
 	       fixed_product(packets, patience) < company->window_below;
 }
 
+/* One of the rounds in which no loss matters is over. */
+FIXED_POINT void pass_rest(struct company *company)
+{
+	company->rests -= company->rests > 0;
+}
+
 /* How the target adapts. */
 struct adaptation {
 	fixed own; /* queue up to which there are flows of its own only; -1 if that is not known */
@@ -175,7 +181,7 @@ FIXED_POINT unsigned int give_way(const struct adaptation *adaptation, struct co
 	return packets;
 }
 
-/* Lower the target a little; raise it if the queue does not follow. Return the window, which was `before` in the round. */
+/* Lower the target; raise it if the queue does not follow. Return the window, which was `before` in the round. */
 FIXED_POINT unsigned int adapt_target(const struct adaptation *adaptation, struct company *company,
 				      const struct queues *queues, unsigned int packets, unsigned int before,
 				      unsigned long long queue_ns, unsigned char *rounds_in_vain)
@@ -185,7 +191,6 @@ FIXED_POINT unsigned int adapt_target(const struct adaptation *adaptation, struc
 	company->level = queues->mean > queues->target ?
 				 LEVEL_ONE + 1 :
 				 fixed_quotient(queues->mean, queues->target) >> 1;
-	company->rests -= company->rests > 0;
 	company->stretch = most_of((fixed)company->stretch - adaptation->down, 0);
 	if (queues->mean > adaptation->own && in_vain(company, queues, before, queue_ns, patience))
 		*rounds_in_vain = least_of(*rounds_in_vain + 1, adaptation->rounds_in_vain + 1);

@@ -75,11 +75,11 @@ from sysgym.emulator.packets.transports.searched.rounds import (
     begin_round,
     bound_window,
     count_ack,
-    line_packets_per_ns,
     note_rtt_change,
     pace_window,
     pacing_rtt_ns,
     path_packets,
+    present_queue,
     present_rtt_ns,
     round_is_over,
     rtt_change_packets,
@@ -237,12 +237,6 @@ def decrease_by(flow: Any, event: Any, share: float) -> None:
     state[WINDOW] *= 1.0 - share
     gain = 0.5 * state[GAIN]
     state[GAIN] = gain if gain >= LEAST_GAIN else 0.0
-
-
-@njit(forceinline=True)
-def present_queue(flow: Any, event: Any) -> float:
-    """Return the queue, in packets of the line, that the ACK's round trip tells of."""
-    return float(line_packets_per_ns(flow) * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0))
 
 
 @njit(forceinline=True)

@@ -23,7 +23,7 @@ from sysgym.emulator.packets.transports.searched.rounds import (
     RTT_BEFORE_NS,
     WINDOW,
     begin_round,
-    line_packets_per_ns,
+    present_queue,
     present_rtt_ns,
 )
 
@@ -53,8 +53,7 @@ def count_from_now(flow: Any, event: Any) -> None:
 @njit(forceinline=True)
 def sees_short_queue(flow: Any, event: Any) -> bool:
     """Return whether the ACK tells of a short queue; a least round trip does."""
-    queue_ns = event.rtt_ns - float(flow.base_rtt_ns)
-    return bool(event.rtt_sampled and queue_ns * line_packets_per_ns(flow) <= SHORT_QUEUE)
+    return bool(event.rtt_sampled and present_queue(flow, event) <= SHORT_QUEUE)
 
 
 @njit(forceinline=True)

@@ -99,6 +99,12 @@ def path_packets(flow: Any) -> float:
 
 
 @njit(forceinline=True)
+def present_queue(flow: Any, event: Any) -> float:
+    """Return the queue, in packets of the line, that the ACK's round trip tells of."""
+    return float(line_packets_per_ns(flow) * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0))
+
+
+@njit(forceinline=True)
 def present_rtt_ns(flow: Any) -> float:
     """Return the smoothed round trip, or that of the empty path if it is longer."""
     return max(flow.srtt_ns, float(flow.base_rtt_ns))

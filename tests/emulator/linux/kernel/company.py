@@ -62,13 +62,20 @@ def constants_of(header: str) -> list[str]:
 
 
 @contextmanager
-def simulator_in_python(law: ModuleType) -> Iterator[None]:
-    """The simulator's own source as plain Python; an event is then the list of constants."""
+def in_python(*modules: ModuleType) -> Iterator[pytest.MonkeyPatch]:
+    """Compiled functions of the simulator's modules as plain Python."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (law, drains, mark_threshold, other_laws, rounds):
+        for module in modules:
             for name, function in vars(module).copy().items():
                 if hasattr(function, "py_func"):
                     patch.setattr(module, name, function.py_func)
+        yield patch
+
+
+@contextmanager
+def simulator_in_python(law: ModuleType) -> Iterator[None]:
+    """The simulator's own source as plain Python; an event is then the list of constants."""
+    with in_python(law, drains, mark_threshold, other_laws, rounds) as patch:
         patch.setattr(law, "parameter", lambda event, index: event[index])
         yield
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.packets.transports.searched import drains, rounds
 
+from .company import in_python
 from .user_space import compiled_for_user_space
 
 SOURCE = """
@@ -64,11 +65,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture(scope="module", autouse=True)
 def uncompiled_simulator() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (drains, rounds):
-            for name, function in vars(module).copy().items():
-                if hasattr(function, "py_func"):
-                    patch.setattr(module, name, function.py_func)
+    with in_python(drains, rounds):
         yield
 
 
