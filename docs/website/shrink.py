@@ -1,4 +1,4 @@
-"""Removal of what the built site does not need: maps for debuggers, indentation, comments, unstyled markup."""
+"""Removal of what the built site does not need: debuggers' maps, indentation, comments, unstyled markup."""
 
 from __future__ import annotations
 

@@ -104,6 +104,8 @@ def main() -> None:
     parser.add_argument("--path-delay", choices=("known", "least_seen"), default="known")
     parser.add_argument("--longer", type=float, default=1.0, help="factor of the episodes' lengths")
     given = parser.parse_args()
+    if not given.longer > 0.0:
+        parser.error("--longer: expected a number above 0")
     try:
         laws = transports_of(given.laws, NETWORK)
         print(crowd_table(laws, given.packets_an_ack, given.path_delay, given.longer))
