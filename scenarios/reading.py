@@ -146,6 +146,37 @@ def check_shape(data: object, shown: str, *, origin: str = "") -> None:
     Raises:
         ScenarioError: If they exceed a limit; names the first place.
     """
+    if not _is_within_limits(data):
+        _raise_first_problem(data, shown, origin)
+
+
+def _is_within_limits(data: object) -> bool:
+    """Return whether data are within the limits: without the names of places, which take most of the time."""
+    pending: list[tuple[object, int]] = [(data, 0)]
+    n_values = 0
+    while pending:
+        value, depth = pending.pop()
+        if isinstance(value, float):
+            continue
+        if _value_problem("", value, depth) is not None:
+            return False
+        if isinstance(value, Mapping):
+            if any(_key_problem("", key) is not None for key in value):
+                return False
+            inside: Iterable[object] = value.values()
+        elif isinstance(value, list | tuple):
+            inside = value
+        else:
+            continue
+        n_values += len(value)
+        if n_values > MOST_VALUES:
+            return False
+        pending += [(item, depth + 1) for item in inside]
+    return True
+
+
+def _raise_first_problem(data: object, shown: str, origin: str) -> None:
+    """Raise an error that names the first place where a limit is exceeded."""
     pending: list[tuple[str, object, int]] = [("", data, 0)]
     n_values = 0
     while pending:  # no recursion, which too deep a nesting would exhaust

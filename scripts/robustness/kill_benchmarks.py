@@ -47,7 +47,7 @@ label = "Goodput"
 """
 VICTIMS = ("worker", "benchmark", "node", "cluster")
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "RAY_DEDUP_LOGS": "0"}
-WAITS_FOR_HEAD = {"RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
+WAITS_FOR_HEAD = {"RAY_gcs_rpc_server_reconnect_timeout_s": "5"}
 """Ray waits for a minute until it believes that a cluster is gone; nothing else is tested by that."""
 
 END_S = 120.0
@@ -137,6 +137,7 @@ def main() -> None:
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--episodes", type=int, default=400, help="episodes of each contender")
     options.add_argument("--steps", type=int, default=20_000, help="steps of the search")
+    options.add_argument("--longest-s", type=float, default=10.0, help="longest time between kills, s")
     options.add_argument("--seed", type=int, default=0, help="seed of victims and moments")
     given = options.parse_args()
     os.environ.update(QUIET)
@@ -150,7 +151,7 @@ def main() -> None:
         try:
             for number in range(given.kills):
                 victim = VICTIMS[number % len(VICTIMS)]
-                waited_s = rng.uniform(2.0, 10.0)
+                waited_s = rng.uniform(0.2, 1.0) * given.longest_s
                 time.sleep(waited_s)
                 if run.benchmark.poll() == 0:
                     sys.exit(f"the benchmark was complete before kill {number + 1}; use more --episodes")

@@ -102,11 +102,11 @@ def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
 
 def _part(result: ScenarioResult, player: str) -> str:
     metric = result.focus[0]
-    score = result.scores.get((player, metric.name))
-    if score is None:
+    estimate = result.estimates.get((player, metric.name))
+    if estimate is None:
         return "–"
     unit = result.unit(metric.name)
-    value, low, high = with_interval(*(unit.shown(number) for number in score.estimate))
+    value, low, high = with_interval(*(unit.shown(number) for number in estimate))
     return f"{value} [{low}, {high}] {unit.symbol}".rstrip()
 
 

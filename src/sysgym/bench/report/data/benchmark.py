@@ -202,7 +202,7 @@ class ScenarioResult:
         names.add(self.reference)
         for metric in self.focus[:1]:
             estimates = {
-                name: score.estimate for (name, key), score in self.scores.items() if key == metric.name
+                name: estimate for (name, key), estimate in self.estimates.items() if key == metric.name
             }
             for _ in range(N_BEST):
                 best = self.best(metric, estimates)
@@ -212,14 +212,22 @@ class ScenarioResult:
         return [player.name for player in self.players if player.name in names]
 
     @cached_property
+    def estimates(self) -> dict[tuple[str, str], Interval]:
+        """(Contender, metric) -> estimate of the metric; pairs without values are omitted."""
+        return {
+            (player.name, metric.name): statistics.estimate(sample[0], statistic=self._average)
+            for metric in self.metrics
+            for player in self.players
+            if (sample := self.sample(player.name, metric.name)) is not None
+        }
+
+    @cached_property
     def scores(self) -> dict[tuple[str, str], Score]:
-        """(Contender, metric) -> score; pairs without values are omitted."""
+        """(Contender, metric) -> estimate, and comparisons with others; pairs without values are omitted."""
         found: dict[tuple[str, str], Score] = {}
         for metric in self.metrics:
             estimates = {
-                player.name: statistics.estimate(sample[0], statistic=self._average)
-                for player in self.players
-                if (sample := self.sample(player.name, metric.name)) is not None
+                name: estimate for (name, key), estimate in self.estimates.items() if key == metric.name
             }
             best = self.best(metric, estimates)
             for name, estimate in estimates.items():
@@ -272,7 +280,7 @@ class ScenarioResult:
 
     def unit(self, metric: str) -> Unit:
         """Return the unit of the metric's column."""
-        values = [score.estimate.value for (_, name), score in self.scores.items() if name == metric]
+        values = [estimate.value for (_, name), estimate in self.estimates.items() if name == metric]
         return unit_of(metric, values)
 
     @property
@@ -287,8 +295,8 @@ class ScenarioResult:
     def enough_benefit(self) -> set[str]:
         """Return the contenders with enough of the family's benefit for their costs to be compared."""
         found = {
-            name: score.estimate.value
-            for (name, metric), score in self.scores.items()
+            name: estimate.value
+            for (name, metric), estimate in self.estimates.items()
             if metric == self.evaluation.benefit.name
         }
         competing = [
