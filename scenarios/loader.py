@@ -12,6 +12,7 @@ import dataclasses
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -404,10 +405,17 @@ def _suite_files() -> list[Path]:
 
 
 def _peek(path: Path) -> dict[str, Any]:
+    """Return the unchecked tables of a file. They are kept while it is the same: do not change them."""
     try:
-        return _read_toml(path)[0]
-    except ScenarioError:
+        status = path.stat()
+        return _tables_of(path.absolute(), status.st_mtime_ns, status.st_size)
+    except (OSError, ScenarioError):
         return {"title": "(this file cannot be read; load it for the reason)"}
+
+
+@lru_cache(maxsize=1024)
+def _tables_of(path: Path, _changed_ns: int, _size: int) -> dict[str, Any]:
+    return _read_toml(path)[0]
 
 
 def _list(value: object) -> list[Any]:

@@ -95,6 +95,8 @@ def names_of(family: str, source: str) -> list[str]:
     declared = get_family(family)
     schema = declared.scenario.partition(":")[2]
     classes = [one.env_id.partition("/")[2].partition("-")[0] for one in declared.environments]
+    if not any(word in source for word in (family, schema, *classes)):  # most files; parsing takes long
+        return []
     phrases = re.compile(
         rf"\b({'|'.join(map(re.escape, [schema, *classes, *own_modules(family)]))})\b"
         rf"|\bfamily {family}\b|\b{family} family\b|^{family}(/|$)"

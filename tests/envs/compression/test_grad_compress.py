@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import pickle
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -45,14 +42,6 @@ def play(env: Any, action_seed: int = 0, episode_seed: int = 3) -> list[Any]:
     while len(trace) == 1 or not (trace[-1][2] or trace[-1][3]):
         trace.append(env.step(int(rng.integers(N_METHODS))))
     return trace
-
-
-def digest(trace: list[Any]) -> str:
-    sha = hashlib.sha256()
-    for observation, *rest in trace:
-        sha.update(observation.tobytes())
-        sha.update(json.dumps(rest, sort_keys=True).encode())
-    return sha.hexdigest()
 
 
 @pytest.mark.parametrize("scenario", SHIPPED)
@@ -147,17 +136,6 @@ def test_the_observation_is_of_the_past() -> None:
     measured = conditions.measured_bps[:2]
     assert before[NAMES.index("goodput")] == pytest.approx(np.log10(measured[-1] / 1e9), rel=1e-6)
     assert before[NAMES.index("goodput_mean")] == pytest.approx(np.log10(measured / 1e9).mean(), rel=1e-6)
-
-
-def test_the_same_seed_gives_the_same_numbers_in_another_process() -> None:
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from test_grad_compress import digest, make, play\n"
-        "print(digest(play(make(split='test'))))"
-    )
-    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == digest(play(make(split="test"))) != digest(play(make(split="test"), 1))
 
 
 def test_it_can_be_pickled_in_the_middle() -> None:
