@@ -97,7 +97,7 @@ def parse_toml(text: str, shown: str) -> dict[str, Any]:
     try:
         data = tomllib.loads(text)
     except RecursionError:
-        raise ScenarioError(shown, problems=[_too_deep("")]) from None
+        raise ScenarioError(shown, problems=[_too_deep()]) from None
     except tomllib.TOMLDecodeError as error:
         line = _syntax_line(str(error), text)
         lines = text.splitlines()
@@ -105,7 +105,7 @@ def parse_toml(text: str, shown: str) -> dict[str, Any]:
         problem = Problem("", got, f"TOML: {error}", "the syntax is at https://toml.io", line)
         raise ScenarioError(shown, problems=[problem]) from error
     except ValueError:  # Python parses no integer of more than 4300 digits.
-        raise ScenarioError(shown, problems=[_too_large("", "a number of thousands of digits")]) from None
+        raise ScenarioError(shown, problems=[_too_large("a number of thousands of digits")]) from None
     check_shape(data, shown)
     return data
 
@@ -146,88 +146,69 @@ def check_shape(data: object, shown: str, *, origin: str = "") -> None:
     Raises:
         ScenarioError: If they exceed a limit; names the first place.
     """
-    if not _is_within_limits(data):
-        _raise_first_problem(data, shown, origin)
-
-
-def _is_within_limits(data: object) -> bool:
-    """Return whether data are within the limits: without the names of places, which take most of the time."""
-    pending: list[tuple[object, int]] = [(data, 0)]
-    n_values = 0
-    while pending:
-        value, depth = pending.pop()
-        if isinstance(value, float):
-            continue
-        if _value_problem("", value, depth) is not None:
-            return False
-        if isinstance(value, Mapping):
-            if any(_key_problem("", key) is not None for key in value):
-                return False
-            inside: Iterable[object] = value.values()
-        elif isinstance(value, list | tuple):
-            inside = value
-        else:
-            continue
-        n_values += len(value)
-        if n_values > MOST_VALUES:
-            return False
-        pending += [(item, depth + 1) for item in inside]
-    return True
-
-
-def _raise_first_problem(data: object, shown: str, origin: str) -> None:
-    """Raise an error that names the first place where a limit is exceeded."""
-    pending: list[tuple[str, object, int]] = [("", data, 0)]
+    pending: list[tuple[_Place, object, int]] = [(None, data, 0)]
     n_values = 0
     while pending:  # no recursion, which too deep a nesting would exhaust
         place, value, depth = pending.pop()
-        inside: Iterable[tuple[str, object]] = ()
-        problem = _value_problem(place, value, depth)
+        inside: Iterable[tuple[object, object]] = ()
+        problem = _value_problem(value, depth)
         if problem is None and isinstance(value, Mapping | list | tuple):
             n_values += len(value)
             if n_values > MOST_VALUES:
-                problem = Problem(place, "more than that", f"at most {MOST_VALUES:,} values in all")
+                problem = Problem("", "more than that", f"at most {MOST_VALUES:,} values in all")
         if problem is None and isinstance(value, Mapping):
-            problem = next((found for key in value if (found := _key_problem(place, key))), None)
-            inside = ((f"{place}.{key}".lstrip("."), item) for key, item in reversed(list(value.items())))
+            problem = next((found for key in value if (found := _key_problem(key))), None)
+            inside = value.items()
         elif problem is None and isinstance(value, list | tuple):
-            inside = reversed([(f"{place}[{index}]", item) for index, item in enumerate(value)])
+            inside = enumerate(value)
         if problem is not None:
-            raise ScenarioError(shown, problems=[dataclasses.replace(problem, origin=origin)])
-        pending += [(where, item, depth + 1) for where, item in inside]
+            where = _name_of(place)
+            if depth > DEEPEST_NESTING and len(where) > LONGEST_KEY:  # as long as the nesting is deep
+                where = where[:LONGEST_KEY] + "..."
+            raise ScenarioError(shown, problems=[dataclasses.replace(problem, key=where, origin=origin)])
+        pending += [((place, key), item, depth + 1) for key, item in reversed(list(inside))]
 
 
-def _value_problem(place: str, value: object, depth: int) -> Problem | None:
+_Place = tuple[Any, object] | None
+"""A place in data: the place around it, and the key or the index there. Names are made where needed."""
+
+
+def _name_of(place: _Place) -> str:
+    """Return the name of a place, such as ``tasks[0].seeds``."""
+    parts: list[str] = []
+    while place is not None:
+        place, key = place
+        parts.append(f"[{key}]" if isinstance(key, int) else f".{key}")
+    return "".join(reversed(parts)).lstrip(".")
+
+
+def _value_problem(value: object, depth: int) -> Problem | None:
     if depth > DEEPEST_NESTING:
-        return _too_deep(place)
+        return _too_deep()
     if isinstance(value, int) and abs(value) > LARGEST_WHOLE_NUMBER:
-        return _too_large(place, f"a whole number of {value.bit_length()} bits")
+        return _too_large(f"a whole number of {value.bit_length()} bits")
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         return Problem(
-            place, f"a text of {len(value):,} characters", f"a text of at most {LONGEST_TEXT:,} characters"
+            "", f"a text of {len(value):,} characters", f"a text of at most {LONGEST_TEXT:,} characters"
         )
     return None
 
 
-def _key_problem(place: str, key: object) -> Problem | None:
+def _key_problem(key: object) -> Problem | None:
     if isinstance(key, str) and 0 < len(key) <= LONGEST_KEY:
         return None
     got = f"a key of {len(key):,} characters" if isinstance(key, str) and key else f"the key {str(key)!r:.80}"
-    return Problem(place, got, f"keys that are texts of 1 to {LONGEST_KEY} characters", "rename the key")
+    return Problem("", got, f"keys that are texts of 1 to {LONGEST_KEY} characters", "rename the key")
 
 
-def _too_deep(place: str) -> Problem:
-    # The full place would be as long as the nesting is deep.
-    where = place[:LONGEST_KEY] + "..." if len(place) > LONGEST_KEY else place
+def _too_deep() -> Problem:
     return Problem(
-        where,
-        "tables or lists nested deeper",
-        f"at most {DEEPEST_NESTING} tables and lists inside each other",
+        "", "tables or lists nested deeper", f"at most {DEEPEST_NESTING} tables and lists inside each other"
     )
 
 
-def _too_large(place: str, got: str) -> Problem:
-    return Problem(place, got, f"whole numbers from -{LARGEST_WHOLE_NUMBER} to {LARGEST_WHOLE_NUMBER}")
+def _too_large(got: str) -> Problem:
+    return Problem("", got, f"whole numbers from -{LARGEST_WHOLE_NUMBER} to {LARGEST_WHOLE_NUMBER}")
 
 
 def _syntax_line(message: str, text: str) -> int | None:

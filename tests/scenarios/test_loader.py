@@ -66,6 +66,17 @@ def test_folders_of_the_environment_variable(
     ]
 
 
+def test_a_list_follows_its_files(write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read again if they have changed, and only then."""
+    monkeypatch.setenv("SYSGYM_SCENARIO_PATH", str(tmp_path))
+    path = write(name="mine.toml")
+    for title in ("Mine", "Another"):
+        path.write_text(path.read_text().replace('"Mine"', f'"{title}"'))
+        assert [info.title for info in list_scenarios() if info.name == "mine"] == [title]
+    path.unlink()
+    assert "mine" not in {info.name for info in list_scenarios()}
+
+
 def test_several_folders(write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(name="one/mine.toml")
     write(('"mine"', '"other"'), name="two/other.toml")

@@ -40,6 +40,10 @@ def test_the_interquartile_mean_goes_along_the_last_axis_and_ignores_outliers() 
     table = np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 1e9, 7.0, -1e9], [9.0, 9.0, 9.0, 9.0]])
     np.testing.assert_array_equal(iqm(table), [2.5, 6.0, 9.0])
     np.testing.assert_array_equal(mean(table[:1]), [2.5])
+    # What is not a number is no outlier.
+    np.testing.assert_array_equal(
+        iqm(np.array([[1.0, 2.0, 3.0, np.nan], [1.0, 2.0, 2.0, 3.0]])), [np.nan, 2.0]
+    )
 
 
 def test_the_estimate_is_of_the_sample_and_lies_in_its_interval() -> None:

@@ -201,9 +201,7 @@ class ScenarioResult:
         names = {player.name for player in self.players if player.learned or player.privileged}
         names.add(self.reference)
         for metric in self.focus[:1]:
-            estimates = {
-                name: estimate for (name, key), estimate in self.estimates.items() if key == metric.name
-            }
+            estimates = dict(self.estimates[metric.name])
             for _ in range(N_BEST):
                 best = self.best(metric, estimates)
                 if best is not None:
@@ -212,13 +210,15 @@ class ScenarioResult:
         return [player.name for player in self.players if player.name in names]
 
     @cached_property
-    def estimates(self) -> dict[tuple[str, str], Interval]:
-        """(Contender, metric) -> estimate of the metric; pairs without values are omitted."""
+    def estimates(self) -> dict[str, dict[str, Interval]]:
+        """Estimates of each metric, by contender; those without values are omitted."""
         return {
-            (player.name, metric.name): statistics.estimate(sample[0], statistic=self._average)
+            metric.name: {
+                player.name: statistics.estimate(sample[0], statistic=self._average)
+                for player in self.players
+                if (sample := self.sample(player.name, metric.name)) is not None
+            }
             for metric in self.metrics
-            for player in self.players
-            if (sample := self.sample(player.name, metric.name)) is not None
         }
 
     @cached_property
@@ -226,9 +226,7 @@ class ScenarioResult:
         """(Contender, metric) -> estimate, and comparisons with others; pairs without values are omitted."""
         found: dict[tuple[str, str], Score] = {}
         for metric in self.metrics:
-            estimates = {
-                name: estimate for (name, key), estimate in self.estimates.items() if key == metric.name
-            }
+            estimates = self.estimates[metric.name]
             best = self.best(metric, estimates)
             for name, estimate in estimates.items():
                 sample = self.sample(name, metric.name)
@@ -280,7 +278,7 @@ class ScenarioResult:
 
     def unit(self, metric: str) -> Unit:
         """Return the unit of the metric's column."""
-        values = [estimate.value for (_, name), estimate in self.estimates.items() if name == metric]
+        values = [estimate.value for estimate in self.estimates.get(metric, {}).values()]
         return unit_of(metric, values)
 
     @property
@@ -294,11 +292,8 @@ class ScenarioResult:
 
     def enough_benefit(self) -> set[str]:
         """Return the contenders with enough of the family's benefit for their costs to be compared."""
-        found = {
-            name: estimate.value
-            for (name, metric), estimate in self.estimates.items()
-            if metric == self.evaluation.benefit.name
-        }
+        estimates = self.estimates.get(self.evaluation.benefit.name, {})
+        found = {name: estimate.value for name, estimate in estimates.items()}
         competing = [
             found[player.name] for player in self.players if player.name in found and not player.privileged
         ]
