@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError
 
@@ -135,6 +135,10 @@ def check_dots(text: str, shown: str, *, origin: str = "") -> None:
             raise ScenarioError(shown, problems=[problem])
 
 
+_Place: TypeAlias = "tuple[_Place, object] | None"
+"""A place in data: the place around it, and the key or the index there. Names are made where needed."""
+
+
 def check_shape(data: object, shown: str, *, origin: str = "") -> None:
     """Check tables and lists against this module's limits.
 
@@ -167,10 +171,6 @@ def check_shape(data: object, shown: str, *, origin: str = "") -> None:
                 where = where[:LONGEST_KEY] + "..."
             raise ScenarioError(shown, problems=[dataclasses.replace(problem, key=where, origin=origin)])
         pending += [((place, key), item, depth + 1) for key, item in reversed(list(inside))]
-
-
-_Place = tuple[Any, object] | None
-"""A place in data: the place around it, and the key or the index there. Names are made where needed."""
 
 
 def _name_of(place: _Place) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,10 +28,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than processors: many tests wait for the kernel's clock or for other processes."""
-    return (os.cpu_count() or 1) + 1
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """One worker more than usual: many tests wait for the kernel's clock or for other processes."""
+    n_workers = yield
+    return n_workers if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else n_workers + 1
 
 
 @pytest.fixture(scope="session")

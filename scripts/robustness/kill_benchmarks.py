@@ -140,6 +140,8 @@ def main() -> None:
     options.add_argument("--longest-s", type=float, default=10.0, help="longest time between kills, s")
     options.add_argument("--seed", type=int, default=0, help="seed of victims and moments")
     given = options.parse_args()
+    if not given.longest_s > 0.0:
+        options.error("--longest-s: expected a number above 0")
     os.environ.update(QUIET)
     rng = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as name:

@@ -67,7 +67,7 @@ def test_folders_of_the_environment_variable(
 
 
 def test_a_list_follows_its_files(write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read again if they have changed, and only then."""
+    """A file that has changed or gone is not listed as it was."""
     monkeypatch.setenv("SYSGYM_SCENARIO_PATH", str(tmp_path))
     path = write(name="mine.toml")
     for title in ("Mine", "Another"):

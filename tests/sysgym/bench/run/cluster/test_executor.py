@@ -183,13 +183,13 @@ def test_plugins_and_failures(
 ) -> None:
     """One agent raises an exception, another one ends its process; the other episodes are played."""
     out = tmp_path / "out"
-    suite = write_suite('"dctcp", "fragile", "deadly"', n_seeds=2)
+    suite = write_suite('"dctcp", "fragile", "deadly"', n_seeds=3)
     options = ("--plugin", str(agents_file), "--on", "slurm-here", "-j", "2")
     done = command_line("bench", str(suite), "--out", str(out), *options)
     assert done.returncode == 1
     assert "2 episodes are missing, 2 jobs failed" in done.stdout
     labels = {row.label for row in read_rows(out)}
-    assert len(labels) == 4
+    assert len(labels) == 7
     assert not {"tiny / fragile / test seed 201", "tiny / deadly / test seed 201"} & labels
     assert "too much for me" in (out / "errors.log").read_text()
 
