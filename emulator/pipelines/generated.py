@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sysgym.emulator.pipelines.job import HALF_BYTES, FloatArray, Layers, Pipeline, Truth
+from sysgym.emulator.pipelines.job import HALF_BYTES, FloatArray, Layers, Pipeline, Truth, spans_of
 from sysgym.emulator.training.graph import Graph
 from sysgym.emulator.training.operations import Operations
 from sysgym.emulator.training.schedules import schedule_graph, step_operations
@@ -90,7 +90,8 @@ def generated_job(scenario: PipelineScenario, episode_seed: int) -> tuple[Pipeli
     job, truth = scenario.job, scenario.truth
     operations, graph = _graph(job.schedule, job.stages, job.data_ranks, job.microbatches)
     lengths = np.exp(rng.normal(0.0, job.length_log_sd, job.data_ranks * job.microbatches))
-    pipeline = Pipeline(scenario, layers_of(scenario), lengths / lengths.mean(), operations, graph)
+    layers = layers_of(scenario)
+    pipeline = Pipeline(scenario, layers, spans_of(layers), lengths / lengths.mean(), operations, graph)
     workers = np.exp(rng.normal(0.0, truth.worker_log_sd, len(operations.ranks)))
     jitter = np.exp(rng.normal(0.0, truth.jitter_log_sd, (truth.steps, len(operations))))
     of_layers = np.exp(rng.normal(0.0, truth.layer_log_sd, job.blocks + 2))

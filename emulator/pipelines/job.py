@@ -40,12 +40,43 @@ class Layers(NamedTuple):
     input_bytes: FloatArray
 
 
+class Spans(NamedTuple):
+    """Sums and maxima over consecutive layers.
+
+    Arrays have shape (n_layers + 1, n_layers): the number of the layer after the last one, and the first one.
+
+    Attributes:
+        parameters: Sum of the layers' parameters.
+        activation_bytes: Sum of their activations.
+        input_bytes: Sum of their inputs.
+        largest_bytes: Activations of the layer with the largest ones.
+    """
+
+    parameters: FloatArray
+    activation_bytes: FloatArray
+    input_bytes: FloatArray
+    largest_bytes: FloatArray
+
+
+def spans_of(layers: Layers) -> Spans:
+    """Return the sums and maxima over all spans of layers: searches compare thousands of plans."""
+    n_layers = len(layers.parameters)
+    within = np.tri(n_layers + 1, n_layers, -1)
+    parameters, activation_bytes, input_bytes = (
+        np.cumsum((within * column)[:, ::-1], axis=1)[:, ::-1]
+        for column in (layers.parameters, layers.activation_bytes, layers.input_bytes)
+    )
+    largest_bytes = np.maximum.accumulate((within * layers.activation_bytes)[:, ::-1], axis=1)[:, ::-1]
+    return Spans(parameters, activation_bytes, input_bytes, largest_bytes)
+
+
 class Pipeline(NamedTuple):
     """A job.
 
     Attributes:
         scenario: The drawn scenario; of a recorded job with its numbers of stages, ranks and microbatches.
         layers: The layers, as the profile has them; of a recorded job one for each stage.
+        spans: Sums and maxima over them.
         lengths: Length of each microbatch over the mean, shape (n_data_ranks * n_microbatches,).
         operations: Operations of a step.
         graph: Their dependencies.
@@ -55,6 +86,7 @@ class Pipeline(NamedTuple):
 
     scenario: PipelineScenario
     layers: Layers
+    spans: Spans
     lengths: FloatArray
     operations: Operations
     graph: Graph

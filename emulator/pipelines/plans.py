@@ -69,35 +69,37 @@ def with_least_recomputation(pipeline: Pipeline, plan: Plan) -> Plan:
 
 def memory_bytes(pipeline: Pipeline, plan: Plan) -> FloatArray:
     """Return the memory of each stage's workers with microbatches of mean length, shape (n_stages,)."""
-    spans = zip((0, *plan.ends[:-1]), plan.ends, plan.recompute, strict=True)
-    return np.array(
-        [
-            span_bytes(pipeline, stage, np.array([start]), end)[int(recompute), 0]
-            for stage, (start, end, recompute) in enumerate(spans)
-        ]
-    )
+    stages = np.arange(len(plan.ends))
+    found = span_bytes(pipeline, stages, np.array((0, *plan.ends[:-1])), np.array(plan.ends))
+    return np.asarray(found[np.array(plan.recompute, np.int64), stages])
 
 
-def span_bytes(pipeline: Pipeline, stage: int, starts: IntArray, end: int) -> FloatArray:
+def span_bytes(
+    pipeline: Pipeline, stage: int | IntArray, starts: IntArray, ends: int | IntArray
+) -> FloatArray:
     """Return the memory of a stage with the layers from each start to an end, float64 [2, n_starts].
 
     First, all activations are kept; second, they are recomputed, which keeps the inputs of the layers and the
     activations of one layer at a time. In 1F1B, a stage has the activations of as many microbatches as there
     are stages from it on.
+
+    Args:
+        pipeline: The job.
+        stage: The stage, or that of each span.
+        starts: First layers.
+        ends: Number of the layer after the last one, or that of each span.
     """
-    job, layers = pipeline.scenario.job, pipeline.layers
-    in_flight = job.microbatches
+    job, spans = pipeline.scenario.job, pipeline.spans
+    in_flight: int | IntArray = job.microbatches
     if job.schedule == "1f1b":
-        in_flight = min(in_flight, job.stages - stage)
-    first = int(starts.min())
-    # Sums and maxima from each layer to the end.
-    parameters, whole, inputs = (
-        np.cumsum(column[first:end][::-1])[::-1][starts - first]
-        for column in (layers.parameters, layers.activation_bytes, layers.input_bytes)
+        in_flight = np.minimum(in_flight, job.stages - stage)
+    kept = np.array(
+        [
+            in_flight * spans.activation_bytes[ends, starts],
+            in_flight * spans.input_bytes[ends, starts] + spans.largest_bytes[ends, starts],
+        ]
     )
-    largest = np.maximum.accumulate(layers.activation_bytes[first:end][::-1])[::-1][starts - first]
-    kept = np.array([in_flight * whole, in_flight * inputs + largest])
-    return np.asarray(STATE_BYTES * parameters + kept)
+    return np.asarray(STATE_BYTES * spans.parameters[ends, starts] + kept)
 
 
 def fits(pipeline: Pipeline, plan: Plan) -> bool:

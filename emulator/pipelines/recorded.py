@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sysgym.emulator.pipelines.job import Layers, Pipeline, Truth
+from sysgym.emulator.pipelines.job import Layers, Pipeline, Truth, spans_of
 from sysgym.emulator.trace_errors import TraceError
 from sysgym.emulator.training.graph import Graph
 from sysgym.emulator.training.operations import BACKWARD, FORWARD, FloatArray, Operations
@@ -92,7 +92,8 @@ def recorded_job(scenario: PipelineScenario, episode_seed: int) -> tuple[Pipelin
     )
     nothing = np.zeros(n_stages)
     layers = Layers(profile_s[0], profile_s[1], nothing, nothing, nothing)
-    pipeline = Pipeline(scenario.model_copy(update={"job": job}), layers, lengths, operations, graph, fixed_s)
+    scenario = scenario.model_copy(update={"job": job})
+    pipeline = Pipeline(scenario, layers, spans_of(layers), lengths, operations, graph, fixed_s)
     return pipeline, Truth(np.ones(n_stages), others[None], passes)
 
 
