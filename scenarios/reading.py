@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -138,6 +138,9 @@ def check_dots(text: str, shown: str, *, origin: str = "") -> None:
 _Place: TypeAlias = "tuple[_Place, object] | None"
 """A place in data: the place around it, and the key or the index there. Names are made where needed."""
 
+_SINGLE = str, int, float, type(None)
+"""Types of nearly all values, told first: whether a value is a ``Mapping`` takes longer."""
+
 
 def check_shape(data: object, shown: str, *, origin: str = "") -> None:
     """Check tables and lists against this module's limits.
@@ -154,23 +157,23 @@ def check_shape(data: object, shown: str, *, origin: str = "") -> None:
     n_values = 0
     while pending:  # no recursion, which too deep a nesting would exhaust
         place, value, depth = pending.pop()
-        inside: Iterable[tuple[object, object]] = ()
+        inside: list[tuple[object, object]] = []
         problem = _value_problem(value, depth)
-        if problem is None and isinstance(value, Mapping | list | tuple):
-            n_values += len(value)
+        if problem is None and not isinstance(value, _SINGLE):
+            if isinstance(value, Mapping):
+                problem = next((found for key in value if (found := _key_problem(key))), None)
+                inside = list(value.items())
+            elif isinstance(value, list | tuple):
+                inside = list(enumerate(value))
+            n_values += len(inside)
             if n_values > MOST_VALUES:
                 problem = Problem("", "more than that", f"at most {MOST_VALUES:,} values in all")
-        if problem is None and isinstance(value, Mapping):
-            problem = next((found for key in value if (found := _key_problem(key))), None)
-            inside = value.items()
-        elif problem is None and isinstance(value, list | tuple):
-            inside = enumerate(value)
         if problem is not None:
             where = _name_of(place)
             if depth > DEEPEST_NESTING and len(where) > LONGEST_KEY:  # as long as the nesting is deep
                 where = where[:LONGEST_KEY] + "..."
             raise ScenarioError(shown, problems=[dataclasses.replace(problem, key=where, origin=origin)])
-        pending += [((place, key), item, depth + 1) for key, item in reversed(list(inside))]
+        pending += [((place, key), item, depth + 1) for key, item in reversed(inside)]
 
 
 def _name_of(place: _Place) -> str:

@@ -111,12 +111,13 @@ def tables(
             label, unit = heading(result, metric)
             heads.append(f"{label} ({unit.split(', ')[0]})" if ", " in unit else label)
         yield from ("", _line(heads), _line(["---", *["---:"] * (len(heads) - 1)]))
+        scores = [result.scores_of(metric) for metric in metrics]
         for player in result.players:
             name = player.name + (f" {MARK}" if player.knows_other_episodes else "")
             cells = [f"{name} ({REFERENCE})" if player.privileged else name]
             cells += [_return(result, player.name)] if returns else []
-            for metric in metrics:
-                score = result.scores.get((player.name, metric.name))
+            for metric, of_metric in zip(metrics, scores, strict=True):
+                score = of_metric.get(player.name)
                 value, interval, _ = cell(result, metric, score) if score else ("–", "", "")
                 cells.append(
                     f"**{value}** {interval}"

@@ -102,7 +102,7 @@ def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
 
 def _part(result: ScenarioResult, player: str) -> str:
     metric = result.focus[0]
-    estimate = result.estimates[metric.name].get(player)
+    estimate = result.estimates_of(metric.name).get(player)
     if estimate is None:
         return "–"
     unit = result.unit(metric.name)

@@ -119,7 +119,7 @@ def cell(result: ScenarioResult, metric: Metric, score: Score) -> tuple[str, str
         return value, f"[{low}, {high}]", ""
     if not score.difference.excludes_zero:
         return value, f"[{low}, {high}]", f"≈ {result.reference}"
-    base = result.scores[result.reference, metric.name].estimate.value
+    base = result.estimates_of(metric.name)[result.reference].value
     words = relative(score.difference.value, base)
     if not words:
         symbol = "points" if unit.symbol == "%" else unit.symbol

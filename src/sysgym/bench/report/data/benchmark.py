@@ -95,6 +95,7 @@ class ScenarioResult:
         self.seeds = sorted({row.seed for row in rows})
         self._rows = rows
         self._samples: dict[tuple[str, str], tuple[FloatArray, list[int]] | None] = {}
+        self._estimates: dict[str, dict[str, Interval]] = {}
 
     @property
     def _average(self) -> statistics.Statistic:
@@ -201,7 +202,7 @@ class ScenarioResult:
         names = {player.name for player in self.players if player.learned or player.privileged}
         names.add(self.reference)
         for metric in self.focus[:1]:
-            estimates = dict(self.estimates[metric.name])
+            estimates = dict(self.estimates_of(metric.name))
             for _ in range(N_BEST):
                 best = self.best(metric, estimates)
                 if best is not None:
@@ -210,38 +211,45 @@ class ScenarioResult:
         return [player.name for player in self.players if player.name in names]
 
     @cached_property
-    def estimates(self) -> dict[str, dict[str, Interval]]:
-        """Estimates of each metric, by contender; those without values are omitted."""
-        return {
-            metric.name: {
-                player.name: statistics.estimate(sample[0], statistic=self._average)
-                for player in self.players
-                if (sample := self.sample(player.name, metric.name)) is not None
-            }
-            for metric in self.metrics
-        }
-
-    @cached_property
     def scores(self) -> dict[tuple[str, str], Score]:
         """(Contender, metric) -> estimate, and comparisons with others; pairs without values are omitted."""
-        found: dict[tuple[str, str], Score] = {}
-        for metric in self.metrics:
-            estimates = self.estimates[metric.name]
-            best = self.best(metric, estimates)
-            for name, estimate in estimates.items():
-                sample = self.sample(name, metric.name)
-                assert sample is not None
-                to_best = self.difference(name, best, metric.name) if best is not None else None
-                found[name, metric.name] = Score(
-                    estimate,
-                    best=name == best,
-                    tied=name == best or (to_best is not None and not to_best.excludes_zero),
-                    difference=None
-                    if name == self.reference
-                    else self.difference(name, self.reference, metric.name),
-                    n_runs=sample[0].shape[0],
-                    n_seeds=sample[0].shape[1],
-                )
+        return {
+            (name, metric.name): score
+            for metric in self.metrics
+            for name, score in self.scores_of(metric).items()
+        }
+
+    def estimates_of(self, metric: str) -> dict[str, Interval]:
+        """Return the estimates of a metric, by contender; those without values are omitted."""
+        if all(one.name != metric for one in self.metrics):
+            return {}
+        if metric not in self._estimates:
+            self._estimates[metric] = {
+                player.name: statistics.estimate(sample[0], statistic=self._average)
+                for player in self.players
+                if (sample := self.sample(player.name, metric)) is not None
+            }
+        return self._estimates[metric]
+
+    def scores_of(self, metric: Metric) -> dict[str, Score]:
+        """Return the estimates of a metric and comparisons with others, by contender."""
+        found: dict[str, Score] = {}
+        estimates = self.estimates_of(metric.name)
+        best = self.best(metric, estimates)
+        for name, estimate in estimates.items():
+            sample = self.sample(name, metric.name)
+            assert sample is not None
+            to_best = self.difference(name, best, metric.name) if best is not None else None
+            found[name] = Score(
+                estimate,
+                best=name == best,
+                tied=name == best or (to_best is not None and not to_best.excludes_zero),
+                difference=None
+                if name == self.reference
+                else self.difference(name, self.reference, metric.name),
+                n_runs=sample[0].shape[0],
+                n_seeds=sample[0].shape[1],
+            )
         return found
 
     def best(
@@ -278,7 +286,7 @@ class ScenarioResult:
 
     def unit(self, metric: str) -> Unit:
         """Return the unit of the metric's column."""
-        values = [estimate.value for estimate in self.estimates.get(metric, {}).values()]
+        values = [estimate.value for estimate in self.estimates_of(metric).values()]
         return unit_of(metric, values)
 
     @property
@@ -292,7 +300,7 @@ class ScenarioResult:
 
     def enough_benefit(self) -> set[str]:
         """Return the contenders with enough of the family's benefit for their costs to be compared."""
-        estimates = self.estimates.get(self.evaluation.benefit.name, {})
+        estimates = self.estimates_of(self.evaluation.benefit.name)
         found = {name: estimate.value for name, estimate in estimates.items()}
         competing = [
             found[player.name] for player in self.players if player.name in found and not player.privileged
