@@ -1,0 +1,76 @@
+"""Table of scripts/laws/sensitivity.py: slopes with their errors, halves of the laws, errors of options."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "laws" / "sensitivity.py"
+
+
+@pytest.fixture(scope="module")
+def sensitivity() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sensitivity", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sensitivity"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_slopes_are_those_of_the_line_and_errors_those_of_the_noise(sensitivity: ModuleType) -> None:
+    rng = np.random.default_rng(1)
+    doublings = rng.normal(0.0, 0.5, (4000, 2))
+    exact, error = sensitivity.slopes(doublings, 3.0 + doublings @ [2.0, -1.0])
+    np.testing.assert_allclose(exact, [2.0, -1.0])
+    np.testing.assert_allclose(error, 0.0, atol=1e-6)
+    noisy, error = sensitivity.slopes(doublings, doublings @ [2.0, -1.0] + rng.normal(0.0, 0.3, 4000))
+    np.testing.assert_allclose(error, 0.3 / 0.5 / np.sqrt(4000), rtol=0.1)
+    assert (np.abs(noisy - [2.0, -1.0]) < 4.0 * error).all()
+
+
+def test_a_row_has_changes_in_per_cent_and_crowds_of_both_halves(sensitivity: ModuleType) -> None:
+    doublings = np.array([[-1.0], [-0.5], [0.5], [1.0]])
+    found = {"power": 2.0 * doublings[:, 0], sensitivity.CROWDS: np.array([1.0, 0.5, 0.25, 0.0])}
+    last = sensitivity.table(["growth"], doublings, found).splitlines()[-1]
+    assert last == "| `growth` | +300.0 ± 0.0 | 75.0 / 12.5 |"
+
+
+def test_every_law_plays_the_same_episodes(sensitivity: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sensitivity, "episodes", lambda: [lambda law: {"a": law}, lambda law: {"a": 3, "b": 1}]
+    )
+    found = sensitivity.play([1, 5])
+    assert {column: values.tolist() for column, values in found.items()} == {"a": [2.0, 4.0], "b": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["adaptive_swift", "--constants", "grwth"],
+            "error: no constant is named 'grwth'; there are first_window",
+        ),
+        (["adaptive_swift", "--laws", "5"], "error: --laws 5: expected at least 13"),
+        (["no-such.json"], "error: no-such.json"),
+        (["adaptive_swift", "--spread", "nan"], "--spread: expected a number above 0"),
+        (["adaptive_swift", "--seed", "-1"], "--seed: expected 0 or more"),
+    ],
+)
+def test_errors_of_options(
+    sensitivity: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sensitivity.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        sensitivity.main()
+    assert message in f"{ended.value} {capsys.readouterr().err}"
