@@ -195,10 +195,11 @@ def table(names: Sequence[str], doublings: Array, found: Mapping[str, Array]) ->
 def slopes(doublings: Array, measured: Array) -> tuple[Array, Array]:
     """Return what a doubling of each constant adds, by least squares, and its standard error."""
     terms = np.column_stack([np.ones(len(doublings)), doublings])
-    slope, *_ = np.linalg.lstsq(terms, measured, rcond=None)
+    slope = np.linalg.lstsq(terms, measured, rcond=None)[0].astype(np.float64)
     rest = measured - terms @ slope
     variance = rest @ rest / (len(rest) - len(slope))
-    return slope[1:], np.sqrt(variance * np.diag(np.linalg.inv(terms.T @ terms)))[1:]
+    errors: Array = np.sqrt(variance * np.diag(np.linalg.inv(terms.T @ terms)))
+    return slope[1:], errors[1:]
 
 
 def percent(log2_change: float, error: float) -> str:
