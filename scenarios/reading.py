@@ -159,15 +159,15 @@ def check_shape(data: object, shown: str, *, origin: str = "") -> None:
         place, value, depth = pending.pop()
         inside: list[tuple[object, object]] = []
         problem = _value_problem(value, depth)
-        if problem is None and not isinstance(value, _SINGLE):
-            if isinstance(value, Mapping):
-                problem = next((found for key in value if (found := _key_problem(key))), None)
-                inside = list(value.items())
-            elif isinstance(value, list | tuple):
-                inside = list(enumerate(value))
-            n_values += len(inside)
+        if problem is None and not isinstance(value, _SINGLE) and isinstance(value, Mapping | list | tuple):
+            n_values += len(value)
             if n_values > MOST_VALUES:
                 problem = Problem("", "more than that", f"at most {MOST_VALUES:,} values in all")
+            elif isinstance(value, Mapping):
+                problem = next((found for key in value if (found := _key_problem(key))), None)
+                inside = list(value.items())
+            else:
+                inside = list(enumerate(value))
         if problem is not None:
             where = _name_of(place)
             if depth > DEEPEST_NESTING and len(where) > LONGEST_KEY:  # as long as the nesting is deep

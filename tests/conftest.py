@@ -34,6 +34,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Where other processes collect the tests, collect garbage as usual."""
+    if session.config.pluginmanager.has_plugin("dsession"):
+        gc.enable()
+
+
 def pytest_configure() -> None:
     """A run that a shell has put into the background ignores Ctrl-C, which several tests are about."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -6,9 +6,14 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+
+from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.searched.adaptive_swift import CONSTANTS
+from sysgym.scenarios.errors import SysgymError
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "laws" / "sensitivity.py"
 
@@ -39,7 +44,32 @@ def test_a_row_has_changes_in_per_cent_and_crowds_of_both_halves(sensitivity: Mo
     doublings = np.array([[-1.0], [-0.5], [0.5], [1.0]])
     found = {"power": 2.0 * doublings[:, 0], sensitivity.CROWDS: np.array([1.0, 0.5, 0.25, 0.0])}
     last = sensitivity.table(["growth"], doublings, found).splitlines()[-1]
-    assert last == "| `growth` | +300.0 ± 0.0 | 75.0 / 12.5 |"
+    assert last == "| `growth` | +300.0 ± 0.0 | 75.0 ± 25.0 / 12.5 ± 12.5 |"
+
+
+def test_only_the_named_constants_change_and_what_was_played_counts(
+    sensitivity: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where constants are cut at their bounds, as many paces are."""
+    values = np.array([constant.value for constant in CONSTANTS])
+    names = [constant.name for constant in CONSTANTS]
+
+    def play(laws: list[Transport]) -> dict[str, Any]:
+        played = np.array([law.parameters for law in laws])
+        changed = {name for name, column in zip(names, (played != values).any(axis=0), strict=True) if column}
+        assert changed == {"pace", "growth"}
+        pace = played[:, names.index("pace")]
+        assert pace.min() == 1.0
+        return {"power": np.log2(pace), sensitivity.CROWDS: np.zeros(len(laws))}
+
+    monkeypatch.setattr(sensitivity, "play", play)
+    words = ["adaptive_swift", "--laws", "40", "--constants", "pace", "growth", "pace"]
+    monkeypatch.setattr(sys, "argv", ["sensitivity.py", *words])
+    sensitivity.main()
+    rows = capsys.readouterr().out.splitlines()[-2:]
+    assert rows[0].startswith("| `growth` | ")
+    assert float(rows[0].split()[3]) == pytest.approx(0.0, abs=0.1)
+    assert rows[1] == "| `pace` | +100.0 ± 0.0 | 0.0 ± 0.0 / 0.0 ± 0.0 |"
 
 
 def test_every_law_plays_the_same_episodes(sensitivity: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +78,14 @@ def test_every_law_plays_the_same_episodes(sensitivity: ModuleType, monkeypatch:
     )
     found = sensitivity.play([1, 5])
     assert {column: values.tolist() for column, values in found.items()} == {"a": [2.0, 4.0], "b": [1.0, 1.0]}
+
+
+def test_what_only_some_laws_show_is_refused(
+    sensitivity: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensitivity, "episodes", lambda: [lambda law: {"a": 1.0} if law else {}])
+    with pytest.raises(SysgymError, match="with some laws only"):
+        sensitivity.play([0, 1])
 
 
 @pytest.mark.parametrize(

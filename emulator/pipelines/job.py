@@ -41,7 +41,7 @@ class Layers(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Sums and maxima over consecutive layers.
+    """Sums and maxima over consecutive layers, 0 where there are none.
 
     Arrays have shape (n_layers + 1, n_layers): the number of the layer after the last one, and the first one.
 

@@ -3,15 +3,17 @@
     python scripts/laws/sensitivity.py adaptive_swift
     python scripts/laws/sensitivity.py LAW.json --laws 200 --spread 0.3 --constants growth decrease pace
 
-Every law has the constants of a checkpoint, or the first ones of a law, each times 2 to the power of a normal
-number. All laws play the same episodes: two of the train split on each network of beyond-classics-wide, links
-shared with other laws, a fast link with jitter, and crowds of its own flows near the threshold of marks.
+Every law has the constants of a checkpoint, or the first ones of a law. Some are multiplied by 2 to the power
+of a number from a normal distribution, and cut at their bounds. All laws play the same episodes, two seeds of
+each: the networks of beyond-classics-wide in the train split, links shared with other laws, a fast link with
+jitter, and crowds of its own flows near the threshold of marks.
 
 Prints by how many % each constant changes things when it is doubled, by linear regression of logarithms over
 the laws, with the standard error: power (docs/beyond-classics.md), the median slowdown of flows of 1 MB and
-more, shares of two flows beside two of other laws, and goodput with jitter. The last column has the crowds
-with Jain's index below 0.9, of the half of the laws with the smaller constant and of that with the larger.
-Without ``--constants``, those are drawn that searches set.
+more, shares of two flows beside two of other laws (0.01 if they are less), and goodput with jitter. The last
+column has the crowds with Jain's index below 0.9, for the half of the laws with the smaller constant and for
+that with the larger. Errors are those of a mean over laws; the choice of episodes adds to them. Without
+``--constants``, those are drawn that searches set.
 """
 
 from __future__ import annotations
@@ -75,20 +77,18 @@ def main() -> None:
         parser.error("--seed: expected 0 or more")
     try:
         constants, values, transport = law_named(given.law)
-        names = [constant.name for constant in constants]
-        drawn = given.constants or [constant.name for constant in constants if constant.searched]
-        if unknown := sorted(set(drawn) - set(names)):
-            raise SysgymError(f"no constant is named {unknown[0]!r}; there are {', '.join(names)}")
-        if given.laws < len(drawn) + 2:
-            raise SysgymError(f"--laws {given.laws}: expected at least {len(drawn) + 2}")
-        doublings = np.random.default_rng(given.seed).normal(0.0, given.spread, (given.laws, len(drawn)))
-        least, most = (np.array([getattr(one, end) for one in constants]) for end in ("least", "most"))
-        laws = []
-        for point in doublings:
-            changed = values.copy()
-            changed[[names.index(name) for name in drawn]] *= np.exp2(point)
-            laws.append(transport(np.clip(changed, least, most).tolist()))
-        print(table(drawn, doublings, play(laws)))
+        names = given.constants or [constant.name for constant in constants if constant.searched]
+        names = list(dict.fromkeys(names))
+        if given.laws < len(names) + 2:
+            raise SysgymError(f"--laws {given.laws}: expected at least {len(names) + 2}")
+        rng = np.random.default_rng(given.seed)
+        played = draw_values(
+            constants, values, names, rng.normal(0.0, given.spread, (given.laws, len(names)))
+        )
+        chosen = [place for place, constant in enumerate(constants) if constant.name in names]
+        doublings = np.log2(played[:, chosen] / values[chosen])
+        found = play([transport(law.tolist()) for law in played])
+        print(table([constants[place].name for place in chosen], doublings, found))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 
@@ -105,14 +105,47 @@ def law_named(name: str) -> tuple[Sequence[Constant], Array, Callable[[list[floa
     return searched.constants, np.array(values), searched.form.transport
 
 
+def draw_values(
+    constants: Sequence[Constant], values: Array, names: Sequence[str], doublings: Array
+) -> Array:
+    """Return the constants of all laws, shape (n_laws, n_constants), within their bounds.
+
+    Args:
+        constants: Constants of the law.
+        values: Their values.
+        names: Those that are changed.
+        doublings: Logarithms of what they are multiplied by, shape (n_laws, n_names).
+
+    Raises:
+        SysgymError: If there is no such constant.
+    """
+    known = [constant.name for constant in constants]
+    if unknown := [name for name in names if name not in known]:
+        raise SysgymError(f"no constant is named {unknown[0]!r}; there are {', '.join(known)}")
+    changed = np.tile(values, (len(doublings), 1))
+    changed[:, [known.index(name) for name in names]] *= np.exp2(doublings)
+    least, most = (np.array([getattr(one, end) for one in constants]) for end in ("least", "most"))
+    return np.clip(changed, least, most)
+
+
 def play(laws: Sequence[Transport]) -> dict[str, Array]:
-    """Return the logarithms of what was measured, and the crowds that do not share, each shape (n_laws,)."""
+    """Return the logarithms of what was measured, and the crowds that do not share, each shape (n_laws,).
+
+    Raises:
+        SysgymError: If something could not be measured with every law.
+    """
     measures = episodes()
     jobs = [(law, measure) for law in laws for measure in measures]
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:  # compiled code releases Python's global lock
         found = list(pool.map(lambda job: job[1](job[0]), jobs))
     n = len(measures)
     of_laws = [found[first : first + n] for first in range(0, len(found), n)]
+    if any(
+        one.keys() != first.keys()
+        for several in of_laws
+        for one, first in zip(several, of_laws[0], strict=True)
+    ):
+        raise SysgymError("some flows end with some laws only; try a smaller --spread")
     columns = dict.fromkeys(column for one in found for column in one)
     return {
         column: np.array([np.mean([one[column] for one in several if column in one]) for several in of_laws])
@@ -186,8 +219,8 @@ def table(names: Sequence[str], doublings: Array, found: Mapping[str, Array]) ->
     for place, name in enumerate(names):
         cells = [percent(*(one[place] for one in effects[column])) for column in columns]
         larger = doublings[:, place] > np.median(doublings[:, place])
-        halves = (100.0 * found[CROWDS][half].mean() for half in (~larger, larger))
-        rows.append([f"`{name}`", *cells, " / ".join(f"{half:.1f}" for half in halves)])
+        halves = (mean_percent(found[CROWDS][half]) for half in (~larger, larger))
+        rows.append([f"`{name}`", *cells, " / ".join(halves)])
     heads = [*columns, f"{CROWDS} that do not share, smaller / larger"]
     return markdown_table(["doubled", *(f">{head}, %" for head in heads)], rows)
 
@@ -206,6 +239,11 @@ def percent(log2_change: float, error: float) -> str:
     """Return a change with its standard error, both given as logarithms, in %."""
     change = 100.0 * (2.0**log2_change - 1.0)
     return f"{change:+.1f} ± {100.0 * math.log(2.0) * error * 2.0**log2_change:.1f}"
+
+
+def mean_percent(shares: Array) -> str:
+    """Return the mean of some laws' shares with its standard error, in %."""
+    return f"{100.0 * shares.mean():.1f} ± {100.0 * shares.std(ddof=1) / math.sqrt(len(shares)):.1f}"
 
 
 if __name__ == "__main__":

@@ -57,7 +57,10 @@ def test_equal_seeds_give_equal_bytes_and_others_do_not(
 
 @pytest.fixture(scope="module")
 def elsewhere() -> dict[str, str]:
-    """Digest of every environment's episodes, from one other process with other hashes of strings."""
+    """Digest of every environment's episodes, from one other process with other hashes of strings.
+
+    They are played in another order than here, so that what one leaves behind for the next would be seen.
+    """
     code = (
         "import json, runpy, sys, gymnasium, sysgym\n"
         "here = runpy.run_path(sys.argv[1])\n"
@@ -68,13 +71,13 @@ def elsewhere() -> dict[str, str]:
     )
     helpers = str(Path(__file__).with_name("conftest.py"))
     answer = subprocess.run(
-        [sys.executable, "-c", code, helpers, json.dumps(EPISODES)],
+        [sys.executable, "-c", code, helpers, json.dumps(dict(reversed(EPISODES.items())))],
         env={**os.environ, "PYTHONHASHSEED": "4242"},
         capture_output=True,
         text=True,
-        check=True,
-    ).stdout
-    found: dict[str, str] = json.loads(answer)
+    )
+    assert answer.returncode == 0, answer.stderr
+    found: dict[str, str] = json.loads(answer.stdout)
     return found
 
 

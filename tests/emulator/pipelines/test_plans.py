@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
 from sysgym.emulator.pipelines.drawing import draw_job
 from sysgym.emulator.pipelines.generated import layers_of
-from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought
+from sysgym.emulator.pipelines.job import Layers, Pipeline, Truth, as_thought, spans_of
 from sysgym.emulator.pipelines.plans import (
     KINDS,
     Plan,
@@ -186,3 +186,19 @@ def test_a_job_is_drawn_by_its_seed() -> None:
     np.testing.assert_array_equal(one.lengths, same.lengths)
     np.testing.assert_array_equal(truth.operations, again.operations)
     assert not np.array_equal(one.lengths, other.lengths)
+
+
+def test_sums_of_spans_are_those_of_their_layers_to_the_last_bit() -> None:
+    rng = np.random.default_rng(1)
+    layers = Layers(*rng.uniform(0.1, 1e9, (5, 12)))
+    spans = spans_of(layers)
+    for end in range(1, 13):
+        for start in range(end):
+            for column, found in (
+                (layers.parameters, spans.parameters),
+                (layers.activation_bytes, spans.activation_bytes),
+                (layers.input_bytes, spans.input_bytes),
+            ):
+                assert found[end, start] == np.cumsum(column[start:end][::-1])[-1]
+            assert spans.largest_bytes[end, start] == layers.activation_bytes[start:end].max()
+    assert not spans.parameters[3, 3:].any(), "no layers have no parameters"

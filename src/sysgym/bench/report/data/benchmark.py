@@ -232,7 +232,10 @@ class ScenarioResult:
         return self._estimates[metric]
 
     def scores_of(self, metric: Metric) -> dict[str, Score]:
-        """Return the estimates of a metric and comparisons with others, by contender."""
+        """Return the estimates of a metric and comparisons with others, by contender.
+
+        Contenders without values are omitted. Comparisons are made anew with each call.
+        """
         found: dict[str, Score] = {}
         estimates = self.estimates_of(metric.name)
         best = self.best(metric, estimates)

@@ -50,7 +50,7 @@ def ranking(result: ScenarioResult, metric: Metric) -> Ranking | None:
         result: Results of one scenario.
         metric: One of its metrics.
     """
-    estimates = {name: score.estimate for (name, key), score in result.scores.items() if key == metric.name}
+    estimates = result.estimates_of(metric.name)
     privileged = {player.name for player in result.players if player.privileged}
     competing = [name for name in estimates if name not in privileged]
     allowed = result.enough_benefit() if metric.name == result.evaluation.cost.name else set(competing)
