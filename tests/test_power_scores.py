@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "laws" / "power_scores.py"
+from tests.scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def power() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("power_scores", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["power_scores"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("laws/power_scores")
 
 
 def row(law: str, seed: int, goodput: float, queue: float, slowdown: float | None, training: int = 0) -> Any:

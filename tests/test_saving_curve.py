@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -14,19 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "stragglers" / "saving_curve.py"
+from tests.scripts import load_script
+
 PERCENT = hnp.arrays(np.float64, (3, 20), elements=st.integers(0, 1000).map(lambda value: value / 10.0))
 
 
 @pytest.fixture(scope="module")
 def curve() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("saving_curve", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["saving_curve"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("stragglers/saving_curve")
 
 
 @given(saved=PERCENT, wasted=PERCENT, level=st.sampled_from([1.0, 5.0, 30.0]))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,19 +12,12 @@ import pytest
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.searched.adaptive_swift import CONSTANTS
 from sysgym.scenarios.errors import SysgymError
-
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "laws" / "sensitivity.py"
+from tests.scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def sensitivity() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sensitivity", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sensitivity"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("laws/sensitivity")
 
 
 def test_slopes_are_those_of_the_line_and_errors_those_of_the_noise(sensitivity: ModuleType) -> None:

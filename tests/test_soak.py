@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sysgym.registration import ENVIRONMENTS
-
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "robustness" / "soak.py"
+from tests.scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def soak() -> Any:
     """The script as a module."""
-    spec = importlib.util.spec_from_file_location("soak", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["soak"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["soak"]
+    return load_script("robustness/soak")
 
 
 @pytest.mark.slow

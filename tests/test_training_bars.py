@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -17,19 +15,12 @@ from sysgym.emulator.training.synthetic import synthetic_trace
 from sysgym.emulator.training.tables import read_trace
 from sysgym.emulator.training.what_if import WhatIf
 from tests.emulator.training.conftest import rows_of, write_csv
-
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "training" / "training_bars.py"
+from tests.scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("training_bars", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["training_bars"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("training/training_bars")
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.episodes import Episode
-from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_of_file
+from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_named
 from sysgym.agents.learned.congestion.law_search.lessons import fewer_steps
 from sysgym.bench.leaderboard.power import log_power
 from sysgym.bench.tables import markdown_table
@@ -76,7 +76,8 @@ def main() -> None:
     if given.seed < 0:
         parser.error("--seed: expected 0 or more")
     try:
-        constants, values, transport = law_named(given.law)
+        searched, law = law_named(given.law)
+        constants, values = searched.constants, np.array(law.parameters)
         names = given.constants or [constant.name for constant in constants if constant.searched]
         names = list(dict.fromkeys(names))
         if given.laws < len(names) + 2:
@@ -87,22 +88,10 @@ def main() -> None:
         )
         chosen = [place for place, constant in enumerate(constants) if constant.name in names]
         doublings = np.log2(played[:, chosen] / values[chosen])
-        found = play([transport(law.tolist()) for law in played])
+        found = play([searched.form.transport(one.tolist()) for one in played])
         print(table([constants[place].name for place in chosen], doublings, found))
     except SysgymError as error:
         sys.exit(f"error: {error}")
-
-
-def law_named(name: str) -> tuple[Sequence[Constant], Array, Callable[[list[float]], Transport]]:
-    """Return a law's constants, their values, and its transport with other values.
-
-    Raises:
-        SysgymError: If there is no such law or checkpoint.
-    """
-    searched = SEARCHED_LAWS.get(name) or law_of_file(name)
-    first = [constant.value for constant in searched.constants]
-    values = first if name in SEARCHED_LAWS else searched.form.read(name).parameters
-    return searched.constants, np.array(values), searched.form.transport
 
 
 def draw_values(

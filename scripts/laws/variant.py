@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sysgym.agents.learned.congestion.law import Law
-from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_of_file
+from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_named
 from sysgym.scenarios.errors import SysgymError
 
 
@@ -44,10 +43,8 @@ def write_variant(source: str, out: Path, changes: Sequence[str]) -> None:
     Raises:
         SysgymError: If there is no such law or constant, or a value is outside its bounds.
     """
-    searched = SEARCHED_LAWS.get(source) or law_of_file(source)
+    searched, law = law_named(source)
     names = [constant.name for constant in searched.constants]
-    first = Law([constant.value for constant in searched.constants], [], 0, 0, 0.0, {}, {})
-    law = first if source in SEARCHED_LAWS else searched.form.read(source)
     parameters = list(law.parameters)
     for change in changes:
         name, _, value = change.partition("=")

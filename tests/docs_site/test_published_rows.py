@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from docs.website.build import ROOT
 from docs.website.results import Results, published
 from sysgym.bench.report.data.benchmark import read_benchmark
+from tests.scripts import load_script
 
 COMMANDS = [
     found
@@ -31,13 +31,7 @@ def test_every_suite_of_the_leaderboard_has_such_tables() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_tables_are_what_the_rows_give(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.spec_from_file_location(
-        "results_tables", ROOT / "scripts" / "pages" / "results_tables.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_script("pages/results_tables")
     monkeypatch.chdir(ROOT)
     given = script.parse(shlex.split(command))
     assert script.updated(given, read_benchmark(given.folder)) == given.page.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sysgym.agents.learned.congestion.adaptive_swift.search import LAW as ADAPTIVE_SWIFT
 from sysgym.agents.learned.congestion.adaptive_target.search import LAW as ADAPTIVE_TARGET
-from sysgym.agents.learned.congestion.law import LARGEST_LAW_BYTES
+from sysgym.agents.learned.congestion.law import LARGEST_LAW_BYTES, Law
 from sysgym.agents.learned.congestion.law_search.search import SearchedLaw
 from sysgym.agents.learned.congestion.tuned_swift.search import LAW as TUNED_SWIFT
 from sysgym.scenarios.errors import SysgymError
@@ -27,3 +27,19 @@ def law_of_file(path: str | PathLike[str]) -> SearchedLaw:
     if agent not in SEARCHED_LAWS:
         raise SysgymError(f"{path}: agent is {agent!r}; expected a checkpoint of {', '.join(SEARCHED_LAWS)}")
     return SEARCHED_LAWS[agent]
+
+
+def law_named(source: str) -> tuple[SearchedLaw, Law]:
+    """Return a law and its constants: those of a checkpoint, or the first ones of a law.
+
+    Args:
+        source: File of a checkpoint, or the name of a law.
+
+    Raises:
+        SysgymError: If there is no such law or checkpoint.
+    """
+    if source in SEARCHED_LAWS:
+        searched = SEARCHED_LAWS[source]
+        return searched, Law([constant.value for constant in searched.constants], [], 0, 0, 0.0, {}, {})
+    searched = law_of_file(source)
+    return searched, searched.form.read(source)

@@ -18,6 +18,7 @@ from sysgym.bench.run.tuning import TUNING_FOLDER, Tuned, Tuning
 from sysgym.errors import ScenarioError
 from sysgym.scenarios import StragglerScenario, list_suites, load_scenario, load_suite
 from sysgym.scenarios.loader import find_scenario
+from tests.scripts import load_script
 
 N_JOBS, N_TASKS = 12, 12
 WINDOW_S, BETWEEN_S = 300, 8000
@@ -175,16 +176,7 @@ def test_mistakes_are_told_before_anything_is_played(
 
 def test_the_trace_suites_tune_every_agent_with_the_grids_of_the_script() -> None:
     """One list of grids: what scripts/stragglers/tune_stragglers.py plays on generated jobs."""
-    import importlib.util
-    import sys
-
-    script = Path(__file__).resolve().parents[4] / "scripts" / "stragglers" / "tune_stragglers.py"
-    spec = importlib.util.spec_from_file_location("tune_stragglers", script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["tune_stragglers"] = module
-    spec.loader.exec_module(module)
+    module = load_script("stragglers/tune_stragglers")
     for name in ("google-trace", "pai-trace"):
         for task in load_suite(name).tasks:
             grids = {item.name: dict(item.grid) for item in task.contenders if not isinstance(item, str)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sysgym.agents.learned.congestion.law import Law
-from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_of_file
+from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_named, law_of_file
 from sysgym.agents.learned.shipped import shipped_checkpoint
 from sysgym.scenarios.errors import SysgymError
 
@@ -19,6 +19,19 @@ def test_a_file_tells_its_law(name: str, tmp_path: Path) -> None:
     law.form.write(Law([one.value for one in law.constants], [], 0, 0, 0.0, {}, {}), path)
     assert law_of_file(path) is law
     assert law.form.transport(law.form.read(path).parameters).name == name
+
+
+@pytest.mark.parametrize("name", SEARCHED_LAWS)
+def test_a_name_has_the_first_constants_and_a_file_its_own(name: str, tmp_path: Path) -> None:
+    law, first = law_named(name)
+    assert law is SEARCHED_LAWS[name]
+    assert list(first.parameters) == [one.value for one in law.constants]
+    path = tmp_path / "law.json"
+    other = [one.least for one in law.constants]
+    law.form.write(Law(other, [], 0, 0, 0.0, {}, {}), path)
+    again, found = law_named(str(path))
+    assert again is law
+    assert list(found.parameters) == other
 
 
 def test_a_network_is_none_of_them() -> None:
