@@ -10,7 +10,7 @@ from sysgym.agents.learned.congestion.adaptive_target.search import LAW as ADAPT
 from sysgym.agents.learned.congestion.law import LARGEST_LAW_BYTES, Law
 from sysgym.agents.learned.congestion.law_search.search import SearchedLaw
 from sysgym.agents.learned.congestion.tuned_swift.search import LAW as TUNED_SWIFT
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 from sysgym.scenarios.files import parse_json, read_limited
 
 SEARCHED_LAWS = {law.form.agent: law for law in (ADAPTIVE_TARGET, ADAPTIVE_SWIFT, TUNED_SWIFT)}
@@ -20,9 +20,13 @@ def law_of_file(path: str | PathLike[str]) -> SearchedLaw:
     """Return the law to which a checkpoint belongs.
 
     Raises:
-        SysgymError: If it belongs to none of them, or there is no such file.
+        SysgymError: If it belongs to none of them, or cannot be read.
     """
-    data = parse_json(read_limited(Path(path), LARGEST_LAW_BYTES))
+    content = read_limited(Path(path), LARGEST_LAW_BYTES)
+    try:
+        data = parse_json(content)
+    except ValueError as error:
+        raise SysgymError(f"{path}: not a checkpoint of a law ({error}); expected a JSON file") from error
     agent = data.get("agent") if isinstance(data, dict) else None
     if agent not in SEARCHED_LAWS:
         raise SysgymError(f"{path}: agent is {agent!r}; expected a checkpoint of {', '.join(SEARCHED_LAWS)}")
@@ -41,5 +45,7 @@ def law_named(source: str) -> tuple[SearchedLaw, Law]:
     if source in SEARCHED_LAWS:
         searched = SEARCHED_LAWS[source]
         return searched, Law([constant.value for constant in searched.constants], [], 0, 0, 0.0, {}, {})
+    if not Path(source).exists():
+        raise UnknownName("law or checkpoint", source, SEARCHED_LAWS)
     searched = law_of_file(source)
     return searched, searched.form.read(source)

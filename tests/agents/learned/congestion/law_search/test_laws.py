@@ -9,7 +9,7 @@ import pytest
 from sysgym.agents.learned.congestion.law import Law
 from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_named, law_of_file
 from sysgym.agents.learned.shipped import shipped_checkpoint
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 
 
 @pytest.mark.parametrize("name", SEARCHED_LAWS)
@@ -38,6 +38,19 @@ def test_a_network_is_none_of_them() -> None:
     path = shipped_checkpoint("neural")
     assert path is not None
     with pytest.raises(SysgymError, match="agent is 'neural'; expected a checkpoint of adaptive_target"):
+        law_of_file(path)
+
+
+def test_a_name_that_is_none_is_corrected() -> None:
+    with pytest.raises(UnknownName, match='did you mean "adaptive_swift"'):
+        law_named("adaptve_swift")
+
+
+@pytest.mark.parametrize("content", [b"", b"LAW", b"\xff\xfe"])
+def test_what_is_no_json_is_said_to_be_none(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "law.json"
+    path.write_bytes(content)
+    with pytest.raises(SysgymError, match=r"law\.json: not a checkpoint of a law .*; expected a JSON file"):
         law_of_file(path)
 
 
