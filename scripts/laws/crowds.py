@@ -16,14 +16,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.bench.tables import markdown_table
+from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -121,8 +120,7 @@ def crowd_table(laws: Mapping[str, Transport], packets_an_ack: int, path_delay: 
         for law in laws.values()
         for seed in SEEDS
     ]
-    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-        found = list(pool.map(lambda episode: measure_sharing(*episode), episodes))
+    found = in_parallel(lambda episode: measure_sharing(*episode), episodes, "crowds")
     played = np.array([(one.jain_index, one.queue_mean_bytes, one.goodput_bps) for one in found])
     played = played.reshape(len(CROWDS), len(laws), len(SEEDS), 3)
     body = [

@@ -18,14 +18,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from sysgym.agents.learned.congestion.law_search.lessons import log_uniform
 from sysgym.bench.tables import markdown_table
+from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.sharing import Sharing, measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -102,11 +101,11 @@ def draw(
     return [link._replace(scenario=link.scenario.with_overrides(told)) for link in links]
 
 
-def crowd_table(laws: Mapping[str, Transport], links: Sequence[Link], pool: ThreadPoolExecutor) -> str:
+def crowd_table(laws: Mapping[str, Transport], links: Sequence[Link]) -> str:
     """Return how often each law's own flows share, and how often they fill the buffer, in Markdown."""
     body = []
     for name, law in laws.items():
-        found = list(zip(links, _play(law, law, links, pool), strict=True))
+        found = list(zip(links, _play(law, law, links, name), strict=True))
         for packets in (1, 2):
             some = [one for one in found if one[0].scenario.transport.delayed_ack_packets == packets]
             jain = [shared.jain_index for _, shared in some]
@@ -120,14 +119,13 @@ def crowd_table(laws: Mapping[str, Transport], links: Sequence[Link], pool: Thre
     return markdown_table(header, body)
 
 
-def shared_table(
-    laws: Mapping[str, Transport], beside: Sequence[str], links: Sequence[Link], pool: ThreadPoolExecutor
-) -> str:
+def shared_table(laws: Mapping[str, Transport], beside: Sequence[str], links: Sequence[Link]) -> str:
     """Return how often each law has a fair share beside others, in Markdown."""
     body = []
     for name, law in laws.items():
         for other in beside:
-            shares = np.array([one.share for one in _play(law, get_transport(other), links, pool)])
+            found = _play(law, get_transport(other), links, f"{name} beside {other}")
+            shares = np.array([one.share for one in found])
             fair = ((shares >= FAIR[0]) & (shares <= FAIR[1])).sum()
             counts = [fair, (shares < 0.2).sum(), (shares > 1.8).sum()]
             body.append([name, other, str(len(shares)), *map(str, counts), f"{np.median(shares):.2f}"])
@@ -135,13 +133,12 @@ def shared_table(
     return markdown_table(header, body)
 
 
-def _play(law: Transport, other: Transport, links: Sequence[Link], pool: ThreadPoolExecutor) -> list[Sharing]:
-    return list(
-        pool.map(
-            lambda job: measure_sharing(job[1].scenario, law, other, job[1].duration_s, job[0]),
-            enumerate(links),
-        )
-    )
+def _play(law: Transport, other: Transport, links: Sequence[Link], title: str) -> list[Sharing]:
+    def measure(job: tuple[int, Link]) -> Sharing:
+        seed, link = job
+        return measure_sharing(link.scenario, law, other, link.duration_s, seed)
+
+    return in_parallel(measure, enumerate(links), title)
 
 
 def main() -> None:
@@ -160,13 +157,12 @@ def main() -> None:
         parser.error("expected --crowds N, --shared N or both, and no number below 0")
     try:
         laws = transports_of(given.laws, NETWORK)
-        with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-            if given.crowds:
-                links = draw(draw_crowd, given.crowds, given.seed, given.path_delay)
-                print(crowd_table(laws, links, pool), end="\n\n")
-            if given.shared:
-                links = draw(draw_shared, given.shared, given.seed, given.path_delay)
-                print(shared_table(laws, given.beside, links, pool))
+        if given.crowds:
+            links = draw(draw_crowd, given.crowds, given.seed, given.path_delay)
+            print(crowd_table(laws, links), end="\n\n")
+        if given.shared:
+            links = draw(draw_shared, given.shared, given.seed, given.path_delay)
+            print(shared_table(laws, given.beside, links))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 

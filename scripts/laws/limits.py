@@ -18,13 +18,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from sysgym.bench.tables import markdown_table
+from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.datacenter.rewards import jain_index
 from sysgym.envs.congestion.sharing import measure_sharing, play_together
@@ -154,10 +153,10 @@ def play_alone(
     )
 
 
-def alone_table(laws: Mapping[str, Transport], path_delay: str, pool: ThreadPoolExecutor) -> str:
+def alone_table(laws: Mapping[str, Transport], path_delay: str) -> str:
     """Return goodput, queue, packets dropped and Jain's index of each law in each case, in Markdown."""
     jobs = [(case, law, seed, path_delay) for case in ALONE for law in laws.values() for seed in SEEDS]
-    found = np.array(list(pool.map(lambda job: play_alone(*job), jobs)))
+    found = np.array(in_parallel(lambda job: play_alone(*job), jobs, "episodes"))
     means = found.reshape(len(ALONE), len(laws), len(SEEDS), 4).mean(axis=2)
     body = [[case.title, *map(_cell, of_laws)] for case, of_laws in zip(ALONE, means, strict=True)]
     return markdown_table(["Gb/s (queue, dropped, index)", *(f">{name}" for name in laws)], body)
@@ -168,9 +167,7 @@ def _cell(means: Sequence[float]) -> str:
     return f"{goodput_bps / 1e9:.3g} ({queue_bytes / 1e3:.0f} kB, {100 * dropped:.2g} %, {index:.2f})"
 
 
-def beside_table(
-    laws: Mapping[str, Transport], others: Sequence[str], path_delay: str, pool: ThreadPoolExecutor
-) -> str:
+def beside_table(laws: Mapping[str, Transport], others: Sequence[str], path_delay: str) -> str:
     """Return the share of each law beside each of the others in each case, in Markdown."""
     pairs = [(name, law, other) for name, law in laws.items() for other in others]
     jobs = [(case, law, other, seed) for case in BESIDE for _, law, other in pairs for seed in SEEDS]
@@ -180,7 +177,9 @@ def beside_table(
         scenario = case.scenario(path_delay)
         return measure_sharing(scenario, law, get_transport(other), case.episode_s, seed).share
 
-    means = np.reshape(list(pool.map(share, jobs)), (len(BESIDE), len(pairs), len(SEEDS))).mean(axis=2)
+    means = np.reshape(in_parallel(share, jobs, "episodes"), (len(BESIDE), len(pairs), len(SEEDS))).mean(
+        axis=2
+    )
     body = [
         [case.title, *(f"{one:.2f}" for one in of_pairs)]
         for case, of_pairs in zip(BESIDE, means, strict=True)
@@ -200,11 +199,10 @@ def main() -> None:
     given = parser.parse_args()
     try:
         laws = transports_of(given.laws, NETWORK)
-        with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-            if given.beside:
-                print(beside_table(laws, given.beside, given.path_delay, pool))
-            else:
-                print(alone_table(laws, given.path_delay, pool))
+        if given.beside:
+            print(beside_table(laws, given.beside, given.path_delay))
+        else:
+            print(alone_table(laws, given.path_delay))
     except SysgymError as error:
         sys.exit(f"error: {error}")
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any
 
-import numba
 import numpy as np
 
 from sysgym.bench.tables import markdown_table
+from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.transports import Transport
@@ -99,8 +98,7 @@ def table(laws: Mapping[str, Transport], packets_an_ack: int) -> str:
         for per_pair, ratio in rows
         for law in laws.values()
     ]
-    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-        cells = iter(list(pool.map(lambda job: job[0](job[1], job[2]), jobs)))
+    cells = iter(in_parallel(lambda job: job[0](job[1], job[2]), jobs, "episodes"))
     body = []
     for per_pair, ratio in rows:
         title = f"{4 * per_pair} flows, " + (f"round trips 1 to {ratio}" if ratio > 1 else "time to share")

@@ -22,11 +22,9 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,6 +33,7 @@ from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_
 from sysgym.agents.learned.congestion.law_search.lessons import fewer_steps
 from sysgym.bench.leaderboard.power import log_power
 from sysgym.bench.tables import markdown_table
+from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.envs.congestion.sharing import measure_sharing
@@ -125,8 +124,7 @@ def play(laws: Sequence[Transport]) -> dict[str, Array]:
     """
     measures = episodes()
     jobs = [(law, measure) for law in laws for measure in measures]
-    with ThreadPoolExecutor(numba.get_num_threads()) as pool:  # compiled code releases Python's global lock
-        found = list(pool.map(lambda job: job[1](job[0]), jobs))
+    found = in_parallel(lambda job: job[1](job[0]), jobs, "episodes")
     n = len(measures)
     of_laws = [found[first : first + n] for first in range(0, len(found), n)]
     if any(

@@ -19,11 +19,9 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,6 +31,7 @@ from sysgym.bench.leaderboard.power import log_power, log_powers, scores_of, val
 from sysgym.bench.results.rows import Row, read_rows
 from sysgym.bench.statistics import estimate, mean
 from sysgym.bench.tables import interval_text, markdown_table
+from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.swift import (
@@ -74,17 +73,18 @@ class Ground(NamedTuple):
     """Episodes of a scenario, and what its rows say of them.
 
     Attributes:
+        scenario: Its name.
         episodes: One for each seed of the rows.
         best: Powers of the best classic in these episodes, log2.
     """
 
+    scenario: str
     episodes: Sequence[Episode]
     best: Array
 
     def play(self, law: Transport) -> list[Mapping[str, float]]:
         """Return the metrics of a law in each episode."""
-        with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-            return list(pool.map(lambda episode: episode.play(law), self.episodes))
+        return in_parallel(lambda episode: episode.play(law), self.episodes, self.scenario)
 
     def score(self, played: Sequence[Mapping[str, float]]) -> float:
         """Return the mean score of a law by its metrics in each episode."""
@@ -131,7 +131,7 @@ def compare(folder: Path, own: str) -> None:
         loaded = load_scenario(scenario, expect=CongestionScenario)
         seeds, factor = sorted({row.seed for row in of_scenario}), rate_factor(loaded)
         episodes = [Episode(loaded, of_scenario[0].split, seed) for seed in seeds]
-        ground = Ground(episodes, log_powers(of_scenario)[best])
+        ground = Ground(scenario, episodes, log_powers(of_scenario)[best])
         if factor < 1.0:
             by_rate = [TUNED_SWIFT.form.transport(with_delays(one, factor)) for one in trainings]
             scaled.append(np.array([ground.score(ground.play(one)) for one in by_rate]))

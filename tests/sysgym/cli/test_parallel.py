@@ -1,0 +1,39 @@
+"""Episodes on all cores: their order, their errors, and jobs that are not begun after one."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numba
+import pytest
+
+from sysgym.cli.parallel import in_parallel
+
+
+def test_results_have_the_order_of_the_jobs() -> None:
+    def play(number: int) -> int:
+        time.sleep(0.01 * (4 - number))  # the first one ends last
+        return number * number
+
+    assert in_parallel(play, range(4), "squares") == [0, 1, 4, 9]
+    assert in_parallel(play, iter(()), "none") == []
+
+
+def test_it_plays_as_many_jobs_at_once_as_there_are_threads() -> None:
+    together = threading.Barrier(numba.get_num_threads(), timeout=30)
+    assert len(in_parallel(lambda _: together.wait(), range(numba.get_num_threads()), "together")) > 0
+
+
+def test_after_an_error_no_other_job_is_begun() -> None:
+    begun = []
+
+    def play(number: int) -> None:
+        begun.append(number)
+        if number == 0:
+            raise ValueError("broken")
+        time.sleep(0.05)
+
+    with pytest.raises(ValueError, match="broken"):
+        in_parallel(play, range(1000), "errors")
+    assert len(begun) < 900
