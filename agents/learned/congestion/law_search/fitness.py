@@ -25,6 +25,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     ITSELF,
     LINKS,
     LOTS,
+    OWN_FLOWS,
     SLOW,
     Lesson,
 )
@@ -45,7 +46,7 @@ WORSE_SLOWDOWN_WEIGHT = 5.0
 """Weight of each slowdown, by size or of all flows, that is worse than the baseline's by more than that."""
 
 SPARED_GOODPUT = {
-    FLOWS: 0.02, INCAST: 0.01, LINKS: 0.01, SLOW: 0.01, LOTS: 0.5, COLLECTIVES: 0.01, CROWDS: 0.01,
+    FLOWS: 0.02, INCAST: 0.01, LINKS: 0.01, SLOW: 0.01, LOTS: 0.5, COLLECTIVES: 0.01,
 }  # fmt: skip
 """Relative loss of goodput that is not penalised; episodes that are cut off at their end need some, and on
 several bottlenecks a fair share of the long path's flows costs the others more than they gain."""
@@ -54,13 +55,18 @@ GOODPUT_WEIGHT = 1.0
 """Weight of the logarithm of goodput, which random losses reduce."""
 
 LEAST_FAIRNESS = 0.985
-FAIRNESS_WEIGHT = 20.0
+"""Jain's index from which flows of the law share well enough."""
+MOST_UNFAIR = 0.2
+"""Shortfall from which a crowd is no worse: it is as unfair where one flow starves as where many do."""
+FAIRNESS_WEIGHTS = {ITSELF: 20.0, CROWDS: 100.0}
+"""Weights of the mean shortfall; few crowds do not share, and in those it is large."""
 LINKS_FAIRNESS = 0.98
 LINKS_FAIRNESS_WEIGHT = 4.0
 
 FAIR_DOUBLINGS = 1.0
 """log2 of the share over the neighbour's, in either direction, from which it costs more."""
-MOST_DOUBLINGS = 4.0
+MOST_DOUBLINGS = 2.0
+"""The same from which it costs no more: on some links no constants help, and what they cost is noise."""
 SHARE_WEIGHTS = 0.3, 2.0
 
 KIND_WEIGHTS = {
@@ -114,6 +120,11 @@ def loss_of_share(share: float) -> float:
     return always * doublings + beyond * max(doublings - FAIR_DOUBLINGS, 0.0)
 
 
+def loss_of_fairness(kind: str, jain_index: float) -> float:
+    """Return the loss of Jain's index among the law's own flows."""
+    return FAIRNESS_WEIGHTS[kind] * min(max(LEAST_FAIRNESS - jain_index, 0.0), MOST_UNFAIR)
+
+
 @dataclass
 class Judge:
     """Evaluator of laws in lessons, on all cores, with the baseline's results for each."""
@@ -138,10 +149,10 @@ class Judge:
     def _play(self, law: Transport, lesson: Lesson) -> dict[str, float]:
         if lesson.kind in SPARED_GOODPUT:
             return compare(lesson.episode.play(law), self._baseline.metrics(lesson.episode))
-        other = law if lesson.kind == ITSELF else get_transport(lesson.kind)
+        other = law if lesson.kind in OWN_FLOWS else get_transport(lesson.kind)
         sharing = measure_sharing(lesson.episode.scenario, law, other, lesson.duration_s, lesson.episode.seed)
-        if lesson.kind == ITSELF:
-            return {"loss": FAIRNESS_WEIGHT * max(LEAST_FAIRNESS - sharing.jain_index, 0.0)}
+        if lesson.kind in OWN_FLOWS:
+            return {"loss": loss_of_fairness(lesson.kind, sharing.jain_index)}
         return {"loss": loss_of_share(sharing.share)}
 
     @staticmethod

@@ -3,15 +3,16 @@
 Networks are drawn anew for every lesson (domain randomisation): dumbbells from 20 Mb/s to 100 Gb/s with round
 trips from 6 us to 6 ms, buffers of half a bandwidth-delay product and more, thresholds of marks from 8 to
 50 % of them or no marks, delayed ACKs, random losses, and jitter; slow dumbbells of few flows; parking lots;
-collectives on a fat tree; crowds of 48 to 96 flows that begin one after the other. Receivers delay ACKs in
-two of five crowds and shared links. No test scenario is given by name, but an incast of 64 senders is
-`incast-64`, and random networks are variations of `dumbbell-10g`, `parking-lot-4` and `alltoall-fattree-k4`.
+collectives on a fat tree; crowds of 24 to 96 flows that begin one after the other on 5 to 100 Gb/s. Receivers
+delay ACKs in two of five crowds and shared links. No test scenario is given by name, but an incast of 64
+senders is `incast-64`, and random networks are variations of `dumbbell-10g`, `parking-lot-4` and
+`alltoall-fattree-k4`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +27,10 @@ SLOW, LOTS, COLLECTIVES = "slow links", "parking lots", "rounds of messages"
 """Kinds of lessons compared with DCTCP: flows that end, bursts of them, long-lived flows; slow links with few
 of them, several bottlenecks in a row, and messages that wait for each other."""
 
-CROWDS = "crowds"
-"""Kind of lessons with many flows on one link, also compared with DCTCP: windows of a packet and less, with
-which a law may take its own flows for another law."""
-
-ITSELF = "itself"
-"""Kind of the lesson in which the law's flows share a link with each other; with others, it is their law."""
+ITSELF, CROWDS = OWN_FLOWS = "itself", "crowds"
+"""Kinds of lessons in which the law's flows share a link with each other: few, and so many that windows are a
+packet and less, where a law may take its own flows for another law. If others share it, the kind is their
+law."""
 
 DUMBBELL, LOT, COLLECTIVE = "dumbbell-10g", "parking-lot-4", "alltoall-fattree-k4"
 """Scenarios of which random networks are variations."""
@@ -39,13 +38,15 @@ DUMBBELL, LOT, COLLECTIVE = "dumbbell-10g", "parking-lot-4", "alltoall-fattree-k
 EPISODES_OF_A_SCENARIO = 2
 RANDOM_NETWORKS = {LINKS: 4, SLOW: 2, LOTS: 2, COLLECTIVES: 3}
 """Number of random networks of each kind."""
-CROWDS_A_GENERATION = 2
+LINKS_OF_A_NEIGHBOUR = 2
+CROWDS_A_GENERATION = 12
+"""Numbers of shared links of each law, and of crowds: one in a hundred does not share, which few do not show."""
 PACKET_BITS = 12_000
 STEPS = 100
 """Decision intervals of an episode in which the law is alone, at most."""
 MOST_PACKETS = 200_000
 """Packets of the line in 150 round trips of a random link, at most."""
-CROWD_PACKETS = 60_000
+CROWD_PACKETS = 80_000
 """Packets of the line in an episode of a crowd."""
 SHARED_PACKETS = 150_000
 """Packets of the line in an episode of a shared link."""
@@ -62,7 +63,7 @@ class Lesson:
     """Episode in which laws are compared.
 
     Attributes:
-        kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, CROWDS, ITSELF, or the name of a law with which
+        kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, ITSELF, CROWDS, or the name of a law with which
             the link is shared.
         episode: Scenario, split and seed.
         duration_s: Simulated time of a shared link; 0 otherwise.
@@ -88,7 +89,7 @@ def draw_lessons(
 
     Args:
         scenarios: Scenarios of which two episodes each are drawn.
-        neighbours: Names of the laws with which a link is shared in one lesson each.
+        neighbours: Names of the laws with which a link is shared in two lessons each.
         split: Split of the seeds.
         rng: Generator of seeds and networks.
     """
@@ -99,13 +100,13 @@ def draw_lessons(
         for _ in range(number):
             network = bases[base].with_overrides(changes(rng))
             lessons.append(Lesson(kind, _episode(network, split, rng)))
-    for kind in (*neighbours, ITSELF):
-        network = bases[DUMBBELL].with_overrides(shared_link(rng))
-        duration_s = SHARED_PACKETS * PACKET_BITS / network.topology.link_rate_bps
+    beside = [kind for kind in neighbours for _ in range(LINKS_OF_A_NEIGHBOUR)]
+    shared = [(kind, shared_link, SHARED_PACKETS) for kind in (*beside, ITSELF)]
+    shared += [(CROWDS, random_crowd, CROWD_PACKETS)] * CROWDS_A_GENERATION
+    for kind, link, packets in shared:
+        network = bases[DUMBBELL].with_overrides(link(rng))
+        duration_s = packets * PACKET_BITS / network.topology.link_rate_bps
         lessons.append(Lesson(kind, _episode(network, split, rng), duration_s))
-    for _ in range(CROWDS_A_GENERATION):
-        network = bases[DUMBBELL].with_overrides(random_crowd(rng))
-        lessons.append(Lesson(CROWDS, _episode(network, split, rng)))
     return lessons
 
 
@@ -266,28 +267,26 @@ def packets_an_ack(rng: np.random.Generator) -> int:
 
 
 def random_crowd(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a bottleneck of 5 to 40 Gb/s for 48 to 96 long-lived flows.
+    """Return a bottleneck of 5 to 100 Gb/s for 24 to 96 long-lived flows.
 
-    In every other crowd the threshold of marks is near the queue of laws with targets of tens of packets.
+    In seven of ten crowds the threshold of marks is near the queue of laws with targets of tens of packets.
     """
-    rate_bps = log_uniform(rng, 5e9, 40e9)
+    rate_bps = log_uniform(rng, 5e9, 100e9)
     duration_s = CROWD_PACKETS * PACKET_BITS / rate_bps
     buffer_bytes = int(log_uniform(rng, 500e3, 2e6))
-    thresholds = NEAR_THRESHOLDS if rng.random() < 0.5 else THRESHOLDS
+    thresholds = NEAR_THRESHOLDS if rng.random() < 0.7 else THRESHOLDS
     return {
         "transport.delayed_ack_packets": packets_an_ack(rng),
         "topology.link_rate_bps": rate_bps,
-        "topology.link_delay_s": log_uniform(rng, 2e-6, 15e-6) * 10e9 / rate_bps,
-        "workload.flows_per_pair": int(rng.choice([12, 16, 24])),
-        "workload.start_jitter_s": duration_s * rng.uniform(0.01, 0.1),
+        "topology.link_delay_s": log_uniform(rng, 1e-6, 5e-6),
+        "workload.flows_per_pair": int(rng.choice([6, 8, 12, 16, 20, 24])),
+        "workload.start_jitter_s": duration_s * rng.uniform(0.005, 0.1),
         "queue.buffer_bytes": buffer_bytes,
         "queue.ecn_threshold_bytes": int(min(log_uniform(rng, *thresholds), buffer_bytes)),
-        "control.decision_interval_s": duration_s / STEPS,
-        "control.episode_steps": STEPS,
     }
 
 
-def shared_link(rng: np.random.Generator) -> Mapping[str, Any]:
+def shared_link(rng: np.random.Generator) -> dict[str, Any]:
     """Return a bottleneck of 1 to 25 Gb/s on which flows of two laws meet."""
     buffer_bytes = int(log_uniform(rng, 300e3, 2.4e6))
     return {

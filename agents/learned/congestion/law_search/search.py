@@ -37,7 +37,7 @@ from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 
 POPULATION = 14
-GENERATIONS_A_VALIDATION = 5
+GENERATIONS_A_VALIDATION = 2
 VALIDATIONS = 4
 """Draws of lessons for a validation."""
 VALIDATION_SEED = 12_345

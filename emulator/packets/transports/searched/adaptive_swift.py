@@ -88,17 +88,17 @@ from sysgym.emulator.packets.transports.searched.rounds import (
 NAME = "adaptive_swift"
 
 CONSTANTS = (
-    Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's"),
-    Constant("target", 2.0, 0.25, 64.0, "target of the queue, packets"),
-    Constant("target_of_small", 32.0, 0.5, 128.0, "addition for small windows, over 1 / sqrt(window)"),
-    Constant("target_of_noise", 4.0, 0.1, 16.0, "addition over the mean change of the round trip"),
+    Constant("first_window", 1.0, 0.05, 8.0, "first window over the scenario's", searched=False),
+    Constant("target", 2.0, 0.25, 64.0, "target of the queue, packets", searched=False),
+    Constant("target_of_small", 32.0, 0.5, 128.0, "addition, over 1 / sqrt(window)", searched=False),
+    Constant("target_of_noise", 4.0, 0.1, 16.0, "addition, over the change of round trips", searched=False),
     Constant("large_window", 160.0, 8.0, 2000.0, "window from which nothing is added, packets"),
     Constant("growth", 1.0, 0.1, 16.0, "growth, packets a round trip (additive increase)"),
     Constant("calm_growth", 0.25, 0.01, 1.0, "largest gain after calm rounds"),
     Constant("growth_beside", 4.0, 0.1, 16.0, "growth while the target is raised", searched=False),
     Constant("start_growth", 1.0, 0.05, 2.0, "gain at the start"),
     Constant("decrease", 0.8, 0.05, 2.0, "decrease over the relative excess"),
-    Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip"),
+    Constant("most_decrease", 0.15, 0.03, 0.75, "largest decrease of a round trip", searched=False),
     Constant("pace", 1.5, 1.0, 8.0, "pace, windows a round trip"),
     Constant("patience", 20.0, 20.0, 256.0, "factor in vain from which the target rises", searched=False),
     Constant("patience_again", 2.0, 1.05, 8.0, "the same while the target is raised", searched=False),
@@ -112,8 +112,9 @@ CONSTANTS = (
 )
 """Constants of the law, in the order of the transport's parameters.
 
-Searches leave those alone that mostly matter beside other laws or after losses: few lessons have them.
-With less ``patience`` than its bound, many flows of its own take each other for other laws.
+Searches leave those alone that mostly matter beside other laws, after losses or where delays vary: few lessons
+have them. They also leave ``first_window`` and ``most_decrease`` alone, without which crowds at the threshold of
+marks do not share. With less ``patience`` than its bound, many flows of its own take each other for other laws.
 """
 
 N_PARAMETERS = len(CONSTANTS)

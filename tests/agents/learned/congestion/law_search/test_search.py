@@ -36,6 +36,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> CongestionScenario:
     monkeypatch.setattr(search, "VALIDATIONS", 1)
     monkeypatch.setattr(lessons, "EPISODES_OF_A_SCENARIO", 1)
     monkeypatch.setattr(lessons, "RANDOM_NETWORKS", {})
+    monkeypatch.setattr(lessons, "LINKS_OF_A_NEIGHBOUR", 1)
+    monkeypatch.setattr(lessons, "CROWDS_A_GENERATION", 1)
+    monkeypatch.setattr(lessons, "CROWD_PACKETS", 20_000)
     monkeypatch.setattr(lessons, "SHARED_PACKETS", 20_000)
     overrides = {"control.episode_steps": 4, "workload.senders": 4, "topology.hosts": 5}
     monkeypatch.setattr(lessons, "other_senders", lambda scenario, rng: {})
@@ -45,8 +48,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> CongestionScenario:
 
 
 ARGUMENTS = {"seed": 3, "hyper_parameters": {"neighbours": ["dctcp"]}}
-# Of four candidates: an episode of the scenario, two shared links, and two crowds.
-STEPS_A_GENERATION = 4 * (4 + 2 * 100 + 2 * 100)
+# Of four candidates: an episode of the scenario, two shared links, and a crowd.
+STEPS_A_GENERATION = 4 * (4 + 2 * 100 + 100)
 
 
 LAWS = pytest.mark.parametrize(
