@@ -86,7 +86,7 @@ def test_what_only_some_laws_show_is_refused(
             ["adaptive_swift", "--constants", "grwth"],
             "error: no constant is named 'grwth'; there are first_window",
         ),
-        (["adaptive_swift", "--laws", "5"], "error: --laws 5: expected at least 13"),
+        (["adaptive_swift", "--laws", "5"], "error: --laws 5: expected at least 8"),
         (["no-such.json"], 'error: no law or checkpoint is named "no-such.json"'),
         (["adaptive_swift", "--spread", "nan"], "--spread: expected a number above 0"),
         (["adaptive_swift", "--seed", "-1"], "--seed: expected 0 or more"),

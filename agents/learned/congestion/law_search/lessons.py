@@ -40,7 +40,7 @@ RANDOM_NETWORKS = {LINKS: 4, SLOW: 2, LOTS: 2, COLLECTIVES: 3}
 """Number of random networks of each kind."""
 LINKS_OF_A_NEIGHBOUR = 2
 CROWDS_A_GENERATION = 12
-"""Numbers of shared links of each law, and of crowds: one in a hundred does not share, which few do not show."""
+"""Numbers of shared links of each law, and of crowds, of which one in a hundred may not share."""
 PACKET_BITS = 12_000
 STEPS = 100
 """Decision intervals of an episode in which the law is alone, at most."""
