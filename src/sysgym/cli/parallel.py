@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
 import numba
+from rich.markup import escape
 
 from sysgym.cli.terminal import bars
 
@@ -29,6 +30,8 @@ def in_parallel(play: Callable[[Job], Result], jobs: Iterable[Job], title: str) 
     try:
         futures = [pool.submit(play, job) for job in jobs]
         with bars() as drawn:
-            return [future.result() for future in drawn.track(futures, description=title)]
+            for future in drawn.track(as_completed(futures), len(futures), description=escape(title)):
+                future.result()  # raises the job's error
+        return [future.result() for future in futures]
     finally:
         pool.shutdown(cancel_futures=True)

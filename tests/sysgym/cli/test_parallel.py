@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
@@ -25,15 +26,23 @@ def test_it_plays_as_many_jobs_at_once_as_there_are_threads() -> None:
     assert len(in_parallel(lambda _: together.wait(), range(numba.get_num_threads()), "together")) > 0
 
 
-def test_after_an_error_no_other_job_is_begun() -> None:
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_after_an_error_or_ctrl_c_no_other_job_is_begun(error: type[BaseException]) -> None:
+    """Also if an earlier job has not ended yet."""
     begun = []
 
     def play(number: int) -> None:
         begun.append(number)
-        if number == 0:
-            raise ValueError("broken")
-        time.sleep(0.05)
+        if number == 1:
+            if error is KeyboardInterrupt:
+                signal.raise_signal(signal.SIGINT)  # noted by the main thread
+                return
+            raise error("broken")
+        time.sleep(0.5 if number == 0 else 0.02)
 
-    with pytest.raises(ValueError, match="broken"):
-        in_parallel(play, range(1000), "errors")
-    assert len(begun) < 900
+    with pytest.raises(error):
+        in_parallel(play, range(1000), "[/errors]")
+    n_ended = len(begun)
+    assert n_ended < 500
+    time.sleep(0.1)
+    assert len(begun) == n_ended
