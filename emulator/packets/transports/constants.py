@@ -1,4 +1,4 @@
-"""Constants of laws, most of which a search may set: names, first values and bounds."""
+"""Constants of laws, which a search may set: names, first values and bounds."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Search for the constants of a law in company of other laws: of `adaptive_target` and of `tuned_swift`."""
+"""Search for the constants of laws in company: `adaptive_target`, `adaptive_swift` and `tuned_swift`."""

@@ -1,8 +1,9 @@
-"""Fitness of a law: its power over DCTCP's where it is alone, and its share where it is not.
+"""Fitness of a law: its power over DCTCP's, its share beside other laws, and fairness among its own flows.
 
 Power is goodput over the product of p99 queue and p99 slowdown, as in the score of
 docs/beyond-classics.md, in natural logarithms. The rest are bounds: medians and classes of sizes that are
-worse than DCTCP's, goodput, and fairness in the worst episode.
+worse than DCTCP's, goodput, and fairness in the worst of these episodes. On shared links and in crowds only
+shares and Jain's index count, in the mean.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ GOODPUT_WEIGHT = 1.0
 LEAST_FAIRNESS = 0.985
 """Jain's index from which flows of the law share well enough."""
 MOST_UNFAIR = 0.2
-"""Shortfall from which a crowd is no worse: it is as unfair where one flow starves as where many do."""
+"""Shortfall from which it costs no more; about a fifth of the flows starve there."""
 FAIRNESS_WEIGHTS = {ITSELF: 20.0, CROWDS: 100.0}
 """Weights of the mean shortfall; few crowds do not share, and in those it is large."""
 LINKS_FAIRNESS = 0.98

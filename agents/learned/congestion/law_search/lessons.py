@@ -40,10 +40,10 @@ RANDOM_NETWORKS = {LINKS: 4, SLOW: 2, LOTS: 2, COLLECTIVES: 3}
 """Number of random networks of each kind."""
 LINKS_OF_A_NEIGHBOUR = 2
 CROWDS_A_GENERATION = 12
-"""Numbers of shared links of each law, and of crowds, of which one in a hundred may not share."""
+"""Numbers of shared links of each law, and of crowds: many are needed to see one that does not share."""
 PACKET_BITS = 12_000
 STEPS = 100
-"""Decision intervals of an episode in which the law is alone, at most."""
+"""Decision intervals of an episode that is compared with DCTCP, at most."""
 MOST_PACKETS = 200_000
 """Packets of the line in 150 round trips of a random link, at most."""
 CROWD_PACKETS = 80_000
@@ -66,7 +66,7 @@ class Lesson:
         kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, ITSELF, CROWDS, or the name of a law with which
             the link is shared.
         episode: Scenario, split and seed.
-        duration_s: Simulated time of a shared link; 0 otherwise.
+        duration_s: Simulated time of a shared link or a crowd; 0 otherwise.
     """
 
     kind: str

@@ -1,9 +1,9 @@
 """Search for the constants of a law by CMA-ES over given scenarios, random networks and other laws.
 
-All candidates of a generation play the same lessons, DCTCP too where the law is alone. The distribution is
-over logarithms of the searched constants, within their bounds. The result is the mean of the distribution
-that was best in the same lessons of the validation split; the first mean, the law before the search, is one
-of them.
+All candidates of a generation play the same lessons, DCTCP too where laws are compared with it. The
+distribution is over logarithms of the searched constants, within their bounds. The result is the mean of the
+distribution that was best in the same lessons of the validation split; the first mean, the law before the
+search, is one of them.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Search(EvolutionSearch):
         neighbours: Names of the laws with which links are shared.
         sigma: Width of the first distribution, in doublings.
         generations: Number of generations so far.
-        steps: Decision intervals simulated, without those of the baseline.
+        steps: Decision intervals simulated, without those of the baseline and of validations.
         wall_s: Time so far, s.
         best: Mean of the distribution that was best on the validation split.
         best_loss: Its loss there.
