@@ -177,9 +177,8 @@ def beside_table(laws: Mapping[str, Transport], others: Sequence[str], path_dela
         scenario = case.scenario(path_delay)
         return measure_sharing(scenario, law, get_transport(other), case.episode_s, seed).share
 
-    means = np.reshape(in_parallel(share, jobs, "episodes"), (len(BESIDE), len(pairs), len(SEEDS))).mean(
-        axis=2
-    )
+    shares = np.array(in_parallel(share, jobs, "episodes"))
+    means = shares.reshape(len(BESIDE), len(pairs), len(SEEDS)).mean(axis=2)
     body = [
         [case.title, *(f"{one:.2f}" for one in of_pairs)]
         for case, of_pairs in zip(BESIDE, means, strict=True)

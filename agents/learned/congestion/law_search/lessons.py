@@ -27,10 +27,14 @@ SLOW, LOTS, COLLECTIVES = "slow links", "parking lots", "rounds of messages"
 """Kinds of lessons compared with DCTCP: flows that end, bursts of them, long-lived flows; slow links with few
 of them, several bottlenecks in a row, and messages that wait for each other."""
 
-ITSELF, CROWDS = OWN_FLOWS = "itself", "crowds"
+ITSELF, CROWDS = "itself", "crowds"
+OWN_FLOWS = ITSELF, CROWDS
 """Kinds of lessons in which the law's flows share a link with each other: few, and so many that windows are a
 packet and less, where a law may take its own flows for another law. If others share it, the kind is their
 law."""
+
+VERSION = 2
+"""Version of lessons and fitness; a search is not resumed with others than those it was begun with."""
 
 DUMBBELL, LOT, COLLECTIVE = "dumbbell-10g", "parking-lot-4", "alltoall-fattree-k4"
 """Scenarios of which random networks are variations."""

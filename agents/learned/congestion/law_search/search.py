@@ -30,7 +30,7 @@ from sysgym.agents.learned.congestion.evolution import (
 )
 from sysgym.agents.learned.congestion.law import LawForm
 from sysgym.agents.learned.congestion.law_search.fitness import Judge
-from sysgym.agents.learned.congestion.law_search.lessons import Lesson, draw_lessons
+from sysgym.agents.learned.congestion.law_search.lessons import VERSION, Lesson, draw_lessons
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -139,6 +139,7 @@ class Search(EvolutionSearch):
             "list of constants": [constant.name for constant in self.law.searched],
             "list of scenarios": [one.sha256() for one in self.scenarios],
             "list of neighbours": self.neighbours,
+            "version of lessons": VERSION,
             "seed": self.seed,
             "sigma": self.sigma,
         }

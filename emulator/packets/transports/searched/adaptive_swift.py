@@ -112,9 +112,10 @@ CONSTANTS = (
 )
 """Constants of the law, in the order of the transport's parameters.
 
-Searches leave those alone that mostly matter beside other laws, after losses or where delays vary: few
-lessons have them. They also leave ``first_window`` and ``most_decrease`` alone, which crowds at the threshold
-of marks need. With less ``patience`` than its bound, many flows of its own take each other for other laws.
+Searches set six. They leave those alone that matter most beside other laws, after losses or where delays
+vary, which would pay for a higher score elsewhere, and ``first_window`` and ``most_decrease``, which crowds
+at the threshold of marks need. With less ``patience`` than its bound, many flows of its own take each other
+for other laws.
 """
 
 N_PARAMETERS = len(CONSTANTS)

@@ -108,6 +108,10 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     other = {**arguments, "hyper_parameters": {"neighbours": ["cubic"]}}
     with pytest.raises(SysgymError, match="has another list of neighbours"):
         train("adaptive_target", small, **other, resume=True)  # type: ignore[arg-type]
+    with monkeypatch.context() as patched:
+        patched.setattr(search, "VERSION", 0)
+        with pytest.raises(SysgymError, match="has another version of lessons"):
+            train("adaptive_target", small, **arguments, resume=True)  # type: ignore[arg-type]
     parts = FORM.read(train("adaptive_target", small, **arguments, resume=True))  # type: ignore[arg-type]
     assert parts == whole
     assert len((tmp_path / "parts" / CURVE).read_text().splitlines()) == 3
