@@ -73,18 +73,17 @@ class Ground(NamedTuple):
     """Episodes of a scenario, and what its rows say of them.
 
     Attributes:
-        scenario: Its name.
         episodes: One for each seed of the rows.
         best: Powers of the best classic in these episodes, log2.
     """
 
-    scenario: str
     episodes: Sequence[Episode]
     best: Array
 
     def play(self, law: Transport) -> list[Mapping[str, float]]:
         """Return the metrics of a law in each episode."""
-        return in_parallel(lambda episode: episode.play(law), self.episodes, self.scenario)
+        name = self.episodes[0].scenario.name
+        return in_parallel(lambda episode: episode.play(law), self.episodes, name)
 
     def score(self, played: Sequence[Mapping[str, float]]) -> float:
         """Return the mean score of a law by its metrics in each episode."""
@@ -131,7 +130,7 @@ def compare(folder: Path, own: str) -> None:
         loaded = load_scenario(scenario, expect=CongestionScenario)
         seeds, factor = sorted({row.seed for row in of_scenario}), rate_factor(loaded)
         episodes = [Episode(loaded, of_scenario[0].split, seed) for seed in seeds]
-        ground = Ground(scenario, episodes, log_powers(of_scenario)[best])
+        ground = Ground(episodes, log_powers(of_scenario)[best])
         if factor < 1.0:
             by_rate = [TUNED_SWIFT.form.transport(with_delays(one, factor)) for one in trainings]
             scaled.append(np.array([ground.score(ground.play(one)) for one in by_rate]))
