@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("sysgym", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sysgym")
 
-pytest_plugins = ["tests.real_time"]
+pytest_plugins = ["tests.distribution", "tests.real_time"]
 
 # Twelve thousand tests are collected, and are there to the end: looking through them for garbage again and
 # again takes a third of the collection, and a twentieth of the tests' time.
@@ -45,13 +45,6 @@ def pytest_configure() -> None:
     """A run that a shell has put into the background ignores Ctrl-C, which several tests are about."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.hookimpl(wrapper=True, optionalhook=True)
-def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """One worker more than usual: many tests wait for the kernel's clock or for other processes."""
-    n_workers = yield
-    return n_workers if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else n_workers + 1
 
 
 @pytest.fixture(scope="session")
@@ -81,8 +74,3 @@ def linux_backend() -> None:
         if os.environ.get("CI"):
             pytest.fail(words)
         pytest.skip(words)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests come first: none of them is left to one worker while the other has nothing to do."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -121,8 +121,8 @@ def is_in_real_time(item: pytest.Item) -> bool:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Networks of the kernel take turns: two at once would fight over the processors.
 
-    The group is the largest, and xdist hands out the largest first. It reads the mark before any plugin of
-    the tests can change the finished collection: hence here.
+    xdist reads the mark of a group before any plugin of the tests can change the finished collection: hence
+    here.
     """
     if is_in_real_time(item):
         item.add_marker(pytest.mark.xdist_group("linux"))

@@ -55,6 +55,11 @@ MOST_VARIED_VALUES = 500
 _WITHOUT_VARY = {"check_vary": False}
 """Validation context for drawn scenarios, whose possible values have been checked already."""
 
+_found_valid: set[tuple[type, str]] = set()
+"""Class and digest of scenarios whose varied values are valid: the same are loaded again and again."""
+
+_MOST_FOUND_VALID = 4096
+
 Prose = Annotated[str, Field(pattern=PROSE)]
 
 ScalarMembers = (
@@ -301,17 +306,20 @@ class Scenario(Table):
 
     @model_validator(mode="after")
     def _check_splits(self, info: ValidationInfo) -> Self:
-        if info.context is None or info.context.get("check_vary", True):
-            _raise_if_any(
-                tuple(
-                    problem
-                    for split_name in SPLIT_NAMES
-                    for problem in self._check_varied(split_name, self.splits[split_name])
-                )
-            )
+        checked = info.context is None or info.context.get("check_vary", True)
+        if not checked or not any(self.splits[name].varied for name in SPLIT_NAMES):
+            return self
+        valid = type(self), self.sha256()
+        if valid not in _found_valid:
+            trials = _Trials(type(self), self.resolved())
+            _raise_if_any([problem for name in SPLIT_NAMES for problem in self._check_varied(name, trials)])
+            if len(_found_valid) >= _MOST_FOUND_VALID:
+                _found_valid.clear()
+            _found_valid.add(valid)
         return self
 
-    def _check_varied(self, split_name: str, split: Split) -> Iterator[Problem]:
+    def _check_varied(self, split_name: str, trials: _Trials) -> Iterator[Problem]:
+        split = self.splits[split_name]
         vary = split.varied
         places = {key: ("splits", split_name, "ranges" if key in split.ranges else "vary") for key in vary}
         allowed = [
@@ -329,29 +337,47 @@ class Scenario(Table):
             )
         alone = [{key: value} for key in allowed for value in vary[key]]
         # Values that are invalid by themselves would be so in many combinations: report them once.
-        found = [problem for choice in alone for problem in self._bad_choices(places, choice)]
+        found = [problem for choice in alone for problem in trials.problems(choice, places)]
         if not found and allowed:
             together = _combinations({key: vary[key] for key in allowed})
-            found = [problem for choice in together for problem in self._bad_choices(places, choice)]
+            found = [problem for choice in together for problem in trials.problems(choice, places)]
         yield from (
             problem for index, problem in enumerate(found[:MOST_PROBLEMS]) if problem not in found[:index]
         )
 
-    def _bad_choices(self, places: Mapping[str, KeyPath], choice: Mapping[str, Any]) -> Iterator[Problem]:
-        for problem in self._problems_with(choice):
+
+class _Trials:
+    """Validation of a scenario with other values; splits often draw from the same ones.
+
+    Args:
+        model: Class of the scenario.
+        data: Its resolved form.
+    """
+
+    def __init__(self, model: type[Scenario], data: Mapping[str, Any]) -> None:
+        self._model = model
+        self._text = json.dumps(data)  # parsed for each trial, in a third of the time of another dump
+        self._found: dict[str, Sequence[Problem]] = {}
+
+    def problems(self, choice: Mapping[str, Any], places: Mapping[str, KeyPath]) -> Iterator[Problem]:
+        """Yield the problems with values by dotted key, at the places where these keys vary."""
+        text = json.dumps(choice)
+        if text not in self._found:
+            self._found[text] = self._validate(choice)
+        for problem in self._found[text]:
             # A value can be invalid in combination with others; then any varied key may be the cause.
             key = problem.key if problem.key in choice else next(iter(choice))
             expected = problem.expected if key == problem.key else f"{problem.key}: {problem.expected}"
             got = choice[key] if len(choice) == 1 else dict(choice)
             yield Problem(dotted_key((*places[key], key)), got, expected, problem.advice)
 
-    def _problems_with(self, choice: Mapping[str, Any]) -> Sequence[Problem]:
-        data = self.resolved()
+    def _validate(self, choice: Mapping[str, Any]) -> Sequence[Problem]:
+        data = json.loads(self._text)
         apply_overrides(data, choice)
         try:
-            type(self).model_validate(data, context=_WITHOUT_VARY)
+            self._model.model_validate(data, context=_WITHOUT_VARY)
         except ValidationError as error:
-            return problems_from(error, type(self), data)
+            return problems_from(error, self._model, data)
         return ()
 
 

@@ -2,11 +2,11 @@
 
 python scripts/robustness/kill_benchmarks.py --kills 20
 
-Starts a cluster of two nodes on this machine and runs a small suite on it. At random moments the process of
-a task, the benchmark itself, a node, or the whole cluster is killed; after the second and the last the
-benchmark is started again, as a user would. At the end every row has to be there once, with the results of a
-run by processes of this machine. Prints what was killed and what was compared; the exit code is 1 if
-something differs.
+Starts a cluster of two nodes on this machine and runs a small suite on it. At random moments, up to a second
+after a random number of further rows, the process of a task, the benchmark itself, a node, or the whole
+cluster is killed; after the second and the last the benchmark is started again, as a user would. At the end
+every row has to be there once, with the results of a run by processes of this machine. Prints what was killed
+and what was compared; the exit code is 1 if something differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from sysgym.bench.results.rows import Row, read_rows
+from sysgym.bench.results.rows import RESULTS, Row, read_rows
 
 SUITE = """
 schema = 1
@@ -52,6 +52,9 @@ WAITS_FOR_HEAD = {"RAY_gcs_rpc_server_reconnect_timeout_s": "5"}
 
 END_S = 120.0
 """Longest time that a benchmark may take to notice that its cluster is gone."""
+
+POLL_S = 0.02
+"""Time between two looks at the rows."""
 
 
 class Disturbed:
@@ -83,6 +86,17 @@ class Disturbed:
                 stderr=log,
                 env={**os.environ, **QUIET, **WAITS_FOR_HEAD},
             )
+
+    def wait_for_rows(self, n_rows: int) -> int:
+        """Wait for so many further rows, or for the end of the benchmark; return how many have come."""
+        before = self._count_rows()
+        while (found := self._count_rows() - before) < n_rows and self.benchmark.poll() is None:
+            time.sleep(POLL_S)
+        return found
+
+    def _count_rows(self) -> int:
+        rows = self._folder / RESULTS
+        return rows.read_bytes().count(b"\n") if rows.exists() else 0
 
     def kill(self, victim: str) -> str:
         """Kill one of :data:`VICTIMS`; return what happened."""
@@ -137,11 +151,11 @@ def main() -> None:
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--episodes", type=int, default=400, help="episodes of each contender")
     options.add_argument("--steps", type=int, default=20_000, help="steps of the search")
-    options.add_argument("--longest-s", type=float, default=10.0, help="longest time between kills, s")
+    options.add_argument("--most-rows", type=int, default=60, help="largest number of rows between kills")
     options.add_argument("--seed", type=int, default=0, help="seed of victims and moments")
     given = options.parse_args()
-    if not given.longest_s > 0.0:
-        options.error("--longest-s: expected a number above 0")
+    if given.most_rows < 0:
+        options.error("--most-rows: expected 0 or more")
     os.environ.update(QUIET)
     rng = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as name:
@@ -153,11 +167,11 @@ def main() -> None:
         try:
             for number in range(given.kills):
                 victim = VICTIMS[number % len(VICTIMS)]
-                waited_s = rng.uniform(0.2, 1.0) * given.longest_s
-                time.sleep(waited_s)
+                n_rows = run.wait_for_rows(rng.randint(0, given.most_rows))
+                time.sleep(rng.random())
                 if run.benchmark.poll() == 0:
                     sys.exit(f"the benchmark was complete before kill {number + 1}; use more --episodes")
-                print(f"{number + 1:3}  after {waited_s:4.1f} s  {victim}: {run.kill(victim)}", flush=True)
+                print(f"{number + 1:3}  after {n_rows:3} rows  {victim}: {run.kill(victim)}", flush=True)
                 if run.benchmark.poll() is not None:
                     run.start()
             while run.benchmark.wait() != 0:

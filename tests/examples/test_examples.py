@@ -24,6 +24,9 @@ def run(*command: str) -> str:
     return done.stdout
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def evaluator() -> ModuleType:
     spec = importlib.util.spec_from_file_location("evaluator", EVALUATOR)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sysgym.scenarios import CongestionScenario, load_scenario, scenario_from_resolved
-from sysgym.scenarios.errors import ScenarioError, UnknownName
+from sysgym.scenarios.errors import Problem, ScenarioError, UnknownName
+from sysgym.scenarios.schema import common
 from sysgym.scenarios.schema.common import MOST_COMBINATIONS_CHECKED
 
 WriteFile = Callable[..., Path]
@@ -196,3 +198,27 @@ def test_wrong_ranges_are_found_on_loading(ranges: dict[str, object], key: str, 
         load_scenario("dumbbell-10g", overrides={"splits.train.ranges": ranges})
     assert any(key in problem.key for problem in caught.value.problems), caught.value
     assert expected in str(caught.value)
+
+
+def test_valid_values_are_checked_once_and_others_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    validate = common._Trials._validate
+
+    def note(trials: common._Trials, choice: Mapping[str, Any]) -> Sequence[Problem]:
+        tried.append(choice["workload.load"])
+        return validate(trials, choice)
+
+    monkeypatch.setattr(common._Trials, "_validate", note)
+    lists = {
+        f"splits.{split}.vary": {"workload.load": [0.31, 0.62]} for split in ("train", "validation", "test")
+    }
+    for _ in range(2):
+        load_scenario("fattree-k4-websearch", overrides=lists)
+    assert tried == [0.31, 0.62]
+    for _ in range(2):
+        del tried[:]
+        with pytest.raises(ScenarioError):
+            load_scenario(
+                "fattree-k4-websearch", overrides={**lists, "splits.test.vary": {"workload.load": [62]}}
+            )
+        assert tried == [0.31, 0.62, 62]

@@ -298,5 +298,6 @@ def test_an_incomplete_entry_is_refused(
         read_entry(folder)
 
 
+@pytest.mark.slow
 def test_the_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "leaderboard.md").read_text() == render(ROOT), "run scripts/pages/leaderboard.py"
