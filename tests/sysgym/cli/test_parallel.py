@@ -35,7 +35,8 @@ def test_after_an_error_or_ctrl_c_no_other_job_is_begun(error: type[BaseExceptio
         begun.append(number)
         if number == 1:
             if error is KeyboardInterrupt:
-                signal.raise_signal(signal.SIGINT)  # noted by the main thread
+                time.sleep(0.1)  # until all jobs are there and the main thread waits, which notes the signal
+                signal.raise_signal(signal.SIGINT)
                 return
             raise error("broken")
         time.sleep(0.5 if number == 0 else 0.02)
