@@ -84,7 +84,7 @@ def test_what_only_some_laws_show_is_refused(
     [
         (
             ["adaptive_swift", "--constants", "grwth"],
-            "error: no constant is named 'grwth'; there are first_window",
+            'error: no constant is named "grwth"; did you mean "growth"',
         ),
         (["adaptive_swift", "--laws", "5"], "error: --laws 5: expected at least 8"),
         (["no-such.json"], 'error: no law or checkpoint is named "no-such.json"'),

@@ -38,7 +38,7 @@ from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario, load_suite
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 
 Array: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Transport], dict[str, float]]
@@ -105,11 +105,11 @@ def draw_values(
         doublings: Logarithms of what they are multiplied by, shape (n_laws, n_names).
 
     Raises:
-        SysgymError: If there is no such constant.
+        UnknownName: If there is no such constant.
     """
     known = [constant.name for constant in constants]
     if unknown := [name for name in names if name not in known]:
-        raise SysgymError(f"no constant is named {unknown[0]!r}; there are {', '.join(known)}")
+        raise UnknownName("constant", unknown[0], known)
     changed = np.tile(values, (len(doublings), 1))
     changed[:, [known.index(name) for name in names]] *= np.exp2(doublings)
     least, most = (np.array([getattr(one, end) for one in constants]) for end in ("least", "most"))

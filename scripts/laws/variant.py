@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sysgym.agents.learned.congestion.law_search.laws import SEARCHED_LAWS, law_named
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 
 
 def main() -> None:
@@ -41,7 +41,8 @@ def write_variant(source: str, out: Path, changes: Sequence[str]) -> None:
         changes: Changed constants, each as ``NAME=VALUE``.
 
     Raises:
-        SysgymError: If there is no such law or constant, or a value is outside its bounds.
+        UnknownName: If there is no such law or constant.
+        SysgymError: If a value is outside its bounds.
     """
     searched, law = law_named(source)
     names = [constant.name for constant in searched.constants]
@@ -49,7 +50,7 @@ def write_variant(source: str, out: Path, changes: Sequence[str]) -> None:
     for change in changes:
         name, _, value = change.partition("=")
         if name not in names:
-            raise SysgymError(f"no constant is named {name!r}; there are {', '.join(names)}")
+            raise UnknownName("constant", name, names)
         try:
             parameters[names.index(name)] = float(value)
         except ValueError:
