@@ -124,8 +124,8 @@ def _trainings(entry: Entry, law: str) -> list[Contender]:
 
 
 HEADS = (
-    "law", "entry", ">score", *(f">{track}" for track in TRACKS), "asks of switches", "shares",
-    ">least share: mean, episode", ">least left to a neighbour: mean, episode",
+    "law", "entry", ">score", *(f">{track}" for track in TRACKS), "switch support", "shares",
+    ">smallest share: mean, worst episode", ">smallest share left to a competitor: mean, worst episode",
 )  # fmt: skip
 
 

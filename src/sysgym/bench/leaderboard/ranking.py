@@ -129,7 +129,7 @@ def _training(entry: Entry, contender: str) -> str:
     energies = [cost.account["energy_kwh"] for cost in found if cost.account is not None]
     words = [f"{len(found)} trainings" if len(found) > 1 else "1 training"]
     if len(energies) == len(found):
-        words.append(f"{energy_text(sum(energies))} together")
+        words.append(f"{energy_text(sum(energies))} in total")
     looked = [cost.reached for cost in found if cost.reached is not None]
     if looked:
         there = [one.energy_kwh for one in looked if one.steps is not None and one.energy_kwh is not None]
@@ -157,8 +157,9 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
     yield "<!-- Written by scripts/pages/leaderboard.py from results/entries; do not edit. -->"
     yield ""
     yield (
-        "Every line can be replayed: `sysgym validate results/entries/SUITE/ENTRY` replays sampled rows "
-        "and compares them bit by bit. How to submit: [CONTRIBUTING](../CONTRIBUTING.md#submitting-a-result)."
+        "This page ranks the published entries of the contest and of each suite. Every line can be replayed: "
+        "`sysgym validate results/entries/SUITE/ENTRY` replays sampled rows and compares them bit by bit. "
+        "How to submit: [CONTRIBUTING](../CONTRIBUTING.md#submitting-a-result)."
     )
     suites = list(dict.fromkeys(entry.suite for entry in entries))
     if not suites:

@@ -127,7 +127,7 @@ def test_checkpoints_and_own_files_are_packed(make_row: MakeRow, tmp_path: Path,
     folder = _pack(out, root, "mine", "ppo", plugins=[own]).folder
     assert (folder / "training" / "a" / "final.zip").read_bytes() == b"zip"
     assert (folder / "own.py").read_text() == "x = 1\n"
-    assert "| 1 training, 2.00 kWh together, heuristic baseline not reached in 1 |" in render(root)
+    assert "| 1 training, 2.00 kWh in total, heuristic baseline not reached in 1 |" in render(root)
     (out / "training" / "a" / "final.zip").write_bytes(bytes(6_000_000))
     with pytest.raises(ResultMismatch, match="differs from the checkpoint that the rows were made with"):
         _pack(out, root, "large", "ppo", plugins=[own])
