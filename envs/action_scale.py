@@ -19,12 +19,12 @@ SCALES = ("linear", "log")
 
 @dataclass(frozen=True)
 class ActionScale:
-    """Mapping from [-1, 1] to [low, high], the same for every host.
+    """Mapping from [-1, 1] to [low, high], the same for every number of an action.
 
     Attributes:
         name: ``"log"`` or ``"linear"``.
-        low: Lowest rate, positive.
-        high: Highest rate.
+        low: Smallest value; positive on the logarithmic scale.
+        high: Largest value.
     """
 
     name: str

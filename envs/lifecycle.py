@@ -162,14 +162,15 @@ def _check_arguments(cls: type, arguments: tuple[Any, ...], named: Mapping[str, 
     if len(arguments) > len(known):
         raise ArgumentError(f"{cls.__name__}: expected at most {len(known)} arguments, got {len(arguments)}")
     kinds: Kinds = {**COMMON_ARGUMENTS, **getattr(cls, "ARGUMENTS", {})}
-    for name, value in [*zip(known, arguments, strict=False), *named.items()]:
+    given = dict([*zip(known, arguments, strict=False), *named.items()])
+    for name, value in given.items():
         if name not in kinds:
             continue
         types, expected = kinds[name]
         # In Python True is an int, but it is hardly ever meant as one.
         if not isinstance(value, types) or isinstance(value, bool):
             raise ArgumentError(f"{name}: expected {expected}, got {value!r}")
-    render_mode = named.get("render_mode")
+    render_mode = given.get("render_mode")
     modes = getattr(cls, "metadata", {}).get("render_modes", [])
     if render_mode is not None and render_mode not in modes:
         raise UnknownName("render mode", render_mode, modes)

@@ -114,7 +114,7 @@ class Aimd:
 class ModelBased:
     """The action that is worth most by the model, with the interference that the last windows have shown.
 
-    What a window without background work says of the interference is nothing, so the estimate then stays.
+    A window without background work says nothing about the interference; the estimate is kept.
 
     Args:
         memory: Weight of the estimate before a measurement.

@@ -1,4 +1,4 @@
-"""Agents that do not look: one method throughout, and a random one."""
+"""Agents that ignore the observation: constant methods, and a random one."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class AccordionAgent:
     """Strong compression, and little or none in critical phases, in the manner of Accordion.
 
     Agarwal et al. (MLSys 2021) recognise critical phases by the change of the gradient's norm; here the
-    observation tells them. Of the program that its authors published this says nothing.
+    observation tells them. This is not the authors' code, and its results here do not apply to that.
 
     Args:
         strong: Method outside critical phases.

@@ -17,8 +17,7 @@ from sysgym.scenarios.errors import SysgymError
 class FairFeedbackAgent(FixedFairAgent):
     """Fraction of the max-min fair share of every host, less in proportion to the longest queue on its paths.
 
-    The rule with feedback that is nearest to ``fixed_fair``: where a link has been filled too far, the hosts
-    behind it send less until its queue is gone.
+    ``fixed_fair`` with feedback: hosts that send through a queue reduce their rates until it has drained.
 
     Args:
         fraction: Rate of a host over its fair share, without queues.

@@ -40,7 +40,7 @@ class OracleAgent:
         # Packets of different hosts may coincide by chance; more than one of each indicates overload.
         chance_bytes = self._env.scenario.transport.mtu_bytes * (load.data > 0.0).sum(axis=0)
         excess_bytes = np.maximum(network.ports().queue_bytes - chance_bytes, 0.0)
-        rate_bps = fabric.topology.link_rate_bps
+        rate_bps = network.link_rate_bps
         drain_bps = excess_bytes * 8.0 / self._env.scenario.control.decision_interval_s
         rates_bps = load.fair_rates_bps(np.maximum(rate_bps - drain_bps, LEAST_CAPACITY * rate_bps))
         rates = np.where(load.n_flows > 0, rates_bps / fabric.line_rate_bps, self._idle_share)

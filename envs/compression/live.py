@@ -6,7 +6,7 @@ from typing import Any
 
 from sysgym.emulator.compression.times import N_METHODS
 from sysgym.envs.compression.grad_compress import GradCompress
-from sysgym.envs.compression.render import LABELS
+from sysgym.envs.compression.render import LABELS, present_times_s
 from sysgym.envs.live import BarsPanel, Chart, Emit, Fact, LaneFrame, LevelsPanel, Scene, Values
 
 _STYLES = ("quiet", *["group"] * (N_METHODS - 1))
@@ -65,7 +65,7 @@ class RunView:
         """Report the last window."""
         run = self._env.run
         now = run.now
-        times_s = run.times_s[max(now - 1, 0)]
+        times_s = run.times_s[now - 1] if now else present_times_s(run)
         ahead = run.progress / run.uncompressed_progress - 1.0 if now else 0.0
         values: Values = {
             "times": [_rounded(value) for value in times_s],

@@ -32,7 +32,7 @@ BAR_WIDTH = 40
 def text(title: str, run: TrainingRun) -> str:
     """Return the run in words, and a bar for the expected time of each method."""
     now, conditions = run.now, run.conditions
-    times_s = run.times_s[now - 1] if now else _present(run)
+    times_s = run.times_s[now - 1] if now else present_times_s(run)
     lines = [
         f"{title}: {heading(run)}",
         f"{conditions.goodput_bps[now] / 1e9:.2f} Gbit/s of {conditions.bandwidth_bps[now] / 1e9:.2f}, "
@@ -158,8 +158,8 @@ def _mark(axis: Any, low: float, high: float) -> None:
     axis.set_ticks([], minor=True)
 
 
-def _present(run: TrainingRun) -> FloatArray:
-    """Return the times in the window before the run."""
+def present_times_s(run: TrainingRun) -> FloatArray:
+    """Return the expected time of an iteration by each method at present, s, shape (n_methods,)."""
     now = slice(run.now, run.now + 1)
     conditions = run.conditions
     times_s: FloatArray = iteration_times_s(

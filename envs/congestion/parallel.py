@@ -34,6 +34,7 @@ from sysgym.envs.congestion.stepping.protocol import is_over
 from sysgym.envs.lifecycle import Phase
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 from sysgym.scenarios.schema.flow import Flow
+from sysgym.scenarios.schema.traffic import drains
 
 try:
     from pettingzoo import ParallelEnv
@@ -155,6 +156,8 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         if self.transport.rate_driven:
             share = (drawn.flow or Flow()).start_rate
             self._stepper.set_rates(0, share * intervals["slowest_link_bps"])
+        if self.before_warmup is not None:
+            self.before_warmup(self._network)
         self._network.advance(self._network.scenario.control.warmup_s)
         self._stepper.pass_first_interval(0, len(intervals))
         self._phase = Phase.RUNNING
@@ -182,8 +185,11 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         over = is_over(stepper.rows, 0)
         infos = self._infos([stepper.reward_terms(place) for place in range(len(agents))])
         if over:
+            network = self.network
+            drained = drains(network.scenario.workload)
+            metrics = flow_metrics(network.flows(), network.now_s, drained=drained)
             for agent in agents:
-                infos[agent]["episode_metrics"] = flow_metrics(self.network.flows(), self.network.now_s)
+                infos[agent]["episode_metrics"] = metrics
             self.agents = []
             self._phase = Phase.OVER
         return (

@@ -91,7 +91,7 @@ def measure_sharing(
     together = play_together(scenario, first, second, duration_s, seed, backend=backend)
     settled = together.settled_bps
     return Sharing(
-        share=float(settled[is_first].mean() / settled.mean()),
+        share=min(float(settled[is_first].mean() / settled.mean()), 2.0),  # not above it by rounding
         jain_index=jain_index(settled),
         converged_s=_converged_s(together.goodput_bps, duration_s, together.last_start_s),
         queue_mean_bytes=together.queue_mean_bytes,

@@ -83,7 +83,7 @@ MITIGATION: dict[str, Reward[MitigationOutcome]] = {
         "default",
         time_and_waste,
         {"time": 1.0, "waste": 1.0},
-        "less the job's completion time, less the price of wasted work, over the time without action",
+        "negative sum of completion time and price of wasted work, over the completion time without action",
     ),
 }
 """Rewards of ``sysgym/StragglerMitigation-v0``."""

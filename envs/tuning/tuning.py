@@ -190,6 +190,8 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
     def adopt(self, plan: Plan) -> float:
         """Replace the plan, and return its true time in s; it counts as a change.
 
+        What it gains is part of the next step's reward.
+
         Raises:
             NoEpisode: If no episode is in progress.
             ClosedEnvironment: If the environment is closed.
@@ -260,7 +262,6 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
         return mask.ravel()
 
     def _act(self, action: int) -> None:
-        self._before_s, self._best_before_s = self.measured_s, self.best_s
         if action == 0:
             self.outcome = Outcome(self.best_s)
             return
@@ -270,15 +271,16 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
             self.outcome = Outcome(self.best_s)
 
     def _invalid(self) -> Outcome:
-        self._before_s, self._best_before_s = self.measured_s, self.best_s
         return Outcome(self.best_s, valid=False)
 
     def _decision_outcome(self) -> ChangeOutcome:
-        return ChangeOutcome(
+        outcome = ChangeOutcome(
             (self._before_s - self.measured_s) / self.first_s,
             (self._best_before_s - self.best_s) / self.first_s,
             self.outcome is None or self.outcome.valid,
         )
+        self._before_s, self._best_before_s = self.measured_s, self.best_s
+        return outcome
 
     def _state(self) -> TuningState:
         left = 1.0 - self.tried / self.scenario.control.episode_steps

@@ -293,6 +293,8 @@ def test_arguments_by_place_are_counted_and_checked() -> None:
         FlowCC(*[None] * 12)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="split: expected"):
         FlowCC("flow-1g-1ms", 7)  # type: ignore[arg-type]
+    with pytest.raises(UnknownName, match="render mode"):
+        FlowCC("flow-1g-1ms", "train", None, "paced", None, None, "linear", "packets", None, "sparkle")
     with pytest.raises(SysgymError, match="history: got 0"):
         FlowCC(history=0)
     with pytest.raises(ScenarioError):

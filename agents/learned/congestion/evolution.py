@@ -120,6 +120,21 @@ def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None
             f"{folder}: cannot go on, the search there has another {others[0]};"
             " ask for the same again, or use another folder"
         )
+    _cut_curve(folder / CURVE, search.generations)
+
+
+def _cut_curve(path: Path, generations: int) -> None:
+    """Delete the lines of generations that were not stored, as a kill may come between line and state."""
+    if path.is_file():
+        head, *lines = path.read_text().splitlines()
+        kept = [line for line in lines if _generation_of(line) <= generations]
+        if kept != lines:
+            write_atomically(path, "".join(f"{line}\n" for line in (head, *kept)).encode())
+
+
+def _generation_of(line: str) -> float:
+    cells = line.split(",")
+    return int(cells[0]) if len(cells) == len(CURVE_COLUMNS) and cells[0].isdigit() else math.inf
 
 
 def keep_generation(

@@ -99,6 +99,8 @@ def train(
     check_registered(resolved.env_id)
     own_trainer = agent_info(agent, resolved.family).trainer
     if own_trainer:
+        settings = {"features": features, "history": history, "reward": reward, "action_scale": action_scale}
+        _check_none_is_set(agent, settings)
         chosen = dict(hyper_parameters or {})
         return _train_by(own_trainer, agent, resolved, total_steps, Path(out), seed, resume, progress, chosen)
     algorithm = get_algorithm(agent)
@@ -146,6 +148,14 @@ def train(
     training.folder.mkdir(parents=True, exist_ok=True)
     every = checkpoint_every or max(total_steps // CHECKPOINTS_A_RUN, 1)
     return _run(training, arguments, total_steps, found, every, n_threads, progress)
+
+
+def _check_none_is_set(agent: str, settings: Mapping[str, Any]) -> None:
+    """Raise SysgymError if a setting of environments differs from its default."""
+    defaults = inspect.signature(train).parameters
+    for name, value in settings.items():
+        if value != defaults[name].default:
+            raise SysgymError(f'{name} is {value!r}, but "{agent}" has its own trainer, without that setting')
 
 
 _COMMON_ARGUMENTS = frozenset(("scenario", "total_steps", "out", "seed", "progress", "resume", "source"))

@@ -1,7 +1,7 @@
 """Metrics of an interval and of an episode, in absolute units. Inapplicable metrics are omitted.
 
-Queues and drops are those of switch ports unless stated otherwise. Metrics of an episode exclude the
-warm-up.
+Queues and drops are those of switch ports unless stated otherwise. In an episode, counters exclude the
+warm-up; metrics of flows and percentiles of queues include it.
 """
 
 from __future__ import annotations

@@ -209,6 +209,7 @@ class ObservationBuilder:
 
         Raises:
             UnknownName: If the observation does not include the group.
+            ValueError: If the observation does not include an interval of this age.
         """
         if feature not in self._slices:
             raise UnknownName("feature of this observation", feature, self._slices)

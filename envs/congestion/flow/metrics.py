@@ -13,6 +13,7 @@ from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS
 from sysgym.envs.congestion.datacenter.metrics import EPISODE_METRICS as NETWORK_EPISODE_METRICS
 from sysgym.envs.congestion.datacenter.metrics import flow_metrics
 from sysgym.envs.congestion.flow.intervals import FLOW_INTERVAL, IntervalArray
+from sysgym.scenarios.schema.traffic import drains
 
 FloatArray = NDArray[np.float64]
 
@@ -128,5 +129,6 @@ class EpisodeMeter:
             metrics["queue_delay_mean_s"] = max(rtt_s - self._base_rtt_s, 0.0)
         if fair_bps is not None:
             metrics["fair_share"] = goodput_bps / (fair_bps * self._payload_share)
-        metrics |= flow_metrics(network.flows(), network.now_s)
+        drained = drains(network.scenario.workload)
+        metrics |= flow_metrics(network.flows(), network.now_s, drained=drained)
         return {name: float(value) for name, value in metrics.items()}

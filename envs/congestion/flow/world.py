@@ -123,7 +123,8 @@ class FlowWorld:
         """Return the fair share if it is constant, because neither flows nor links change; otherwise None."""
         assert self.network is not None
         scenario = self.network.scenario
-        steady = scenario.workload.kind == "long_lived" and not scenario.faults.rate_changes
+        changes = scenario.faults.rate_changes or scenario.faults.links
+        steady = scenario.workload.kind == "long_lived" and not changes
         return self.fair_rate_bps() if steady else None
 
     def _network_of(self, drawn: CongestionScenario, flow: Flow) -> Network:

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from sysgym.bench.results.rows import Row
 from sysgym.bench.run.pool import Failed
@@ -75,7 +75,7 @@ class BenchProgress(Observer):
 
     def note(self, text: str) -> None:
         """Print a note."""
-        self._console.print(f"[yellow]note[/yellow] {escape(text)}")
+        self._console.print(Text.assemble(("note", "yellow"), f" {text}"))
 
     def episode(self, row: Row) -> None:
         """Advance the bar by one episode."""
@@ -98,7 +98,7 @@ class BenchProgress(Observer):
 
     def tuned(self, tuning: Tuning, result: Tuned) -> None:
         """Print the constants that were chosen."""
-        self._console.print(escape(f"{tuning.name}: {tuning.words(result)}"))
+        self._console.print(f"{tuning.name}: {tuning.words(result)}")
 
     def failed(self, failure: Failed) -> None:
         """Print the failure in one line; its traceback is in the log file."""
@@ -106,7 +106,7 @@ class BenchProgress(Observer):
             self._steps.pop(failure.job.name, None)
             self._progress.remove_task(self._trainings.pop(failure.job.name))
         reason = failure.reason.partition("\n")[0]
-        self._console.print(f"[red]failed[/red] {escape(failure.job.label)}: {escape(reason)}")
+        self._console.print(Text.assemble(("failed", "red"), f" {failure.job.label}: {reason}"))
 
     def _line(self) -> None:
         if self._live or time.monotonic() < self._next_line_s:

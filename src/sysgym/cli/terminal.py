@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -28,7 +27,10 @@ WIDEST = 10_000
 
 
 class _Screen(Console):
-    """Console that removes control sequences, since texts may come from untrusted files."""
+    """Console that takes texts literally and removes control sequences: they may come from untrusted files.
+
+    Brackets in a path or a name are no markup; parts of a line get a style by ``Text.assemble``.
+    """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -38,9 +40,9 @@ class _Screen(Console):
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console; output into a pipe is not cut to 80 columns."""
-    made = _Screen(stderr=stderr, highlight=False)
+    made = _Screen(stderr=stderr, markup=False, highlight=False)
     if not made.is_terminal and "COLUMNS" not in made._environ:
-        made = _Screen(stderr=stderr, highlight=False, width=WIDTH_OF_PIPES)
+        made = _Screen(stderr=stderr, markup=False, highlight=False, width=WIDTH_OF_PIPES)
     return made
 
 
@@ -48,7 +50,7 @@ def page() -> Console:
     """Return a console that does not wrap lines in a pipe, so that ``grep`` finds whole lines."""
     made = console()
     if not made.is_terminal and "COLUMNS" not in made._environ:
-        made = _Screen(highlight=False, width=WIDEST)
+        made = _Screen(markup=False, highlight=False, width=WIDEST)
     return made
 
 
@@ -93,7 +95,7 @@ def print_table(screen: Console, shown: BenchTable) -> None:
     for mark in (" [", " (", " / "):
         if _width(shown.columns, rows) > screen.width:
             rows = [[row[0], *(cell.replace(mark, "\n" + mark[1:]) for cell in row[1:])] for row in rows]
-    drawn = table(*shown.columns, title=f"\n{escape(shown.title)}", rows=rows)
+    drawn = table(*shown.columns, title=f"\n{shown.title}", rows=rows)
     if _width(shown.columns, rows) > screen.width:
         drawn.columns[0].no_wrap = False
     screen.print(drawn)

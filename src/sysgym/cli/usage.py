@@ -44,7 +44,7 @@ def print_usage_error(error: Any) -> None:
     if context is None:
         return
     words = context.command_path.removeprefix("sysgym").strip()
-    out.print(f"  {' '.join(context.get_usage().split())}", soft_wrap=True, markup=False)
+    out.print(f"  {' '.join(context.get_usage().split())}", soft_wrap=True)
     if words in EXAMPLES:
-        out.print(f"  Example: {EXAMPLES[words]}", soft_wrap=True, markup=False)
-    out.print(f"  More: {context.command_path} --help", soft_wrap=True, markup=False)
+        out.print(f"  Example: {EXAMPLES[words]}", soft_wrap=True)
+    out.print(f"  More: {context.command_path} --help", soft_wrap=True)

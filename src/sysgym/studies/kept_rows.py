@@ -1,4 +1,4 @@
-"""Rows of a study's episodes in a file: what is there is not played again."""
+"""Stored rows of a study, so that an interrupted study resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES, read_packed
 from sysgym.bench.run.episodes import compile_for_workers
 from sysgym.bench.run.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
 from sysgym.errors import SysgymError
-from sysgym.scenarios.files import make_folder, parse_json, read_limited
+from sysgym.scenarios.files import make_folder, parse_json, read_limited, write_atomically
 
 
 class KeptJob(Protocol):
@@ -84,7 +84,7 @@ def run_kept(
     queue = iter(waiting)
     n_workers = min(n_workers, max(len(waiting), 1))
     compile_for_workers(job.scenario["family"] for job in waiting)
-    with closing(LineFile(path, whole)) as lines:
+    with closing(append_to_kept(path, whole)) as lines:
         for event in run_jobs(lambda: next(queue, None), n_workers, plugins, lambda job: EPISODE_LIMIT_S):
             if isinstance(event, Failed):
                 failures.append(event)
@@ -103,6 +103,22 @@ def run_kept(
 def packed_name(path: Path) -> Path:
     """Return the path of the compressed form of a file of rows."""
     return path.with_name(path.name + ".gz")
+
+
+def append_to_kept(path: Path, whole_bytes: int) -> LineFile:
+    """Return a file of rows to append to; a compressed one is unpacked first.
+
+    Args:
+        path: The file.
+        whole_bytes: Length of its complete lines, from :func:`read_kept`.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    packed = packed_name(path)
+    if not path.exists() and packed.is_file():
+        write_atomically(path, read_packed(packed)[:whole_bytes])
+    return LineFile(path, whole_bytes)
 
 
 def read_kept(

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.results.lines import LineFile
 from sysgym.bench.results.row_format import Name
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.scenarios import CongestionScenario
-from sysgym.studies.kept_rows import KeptRow, read_kept
+from sysgym.studies.kept_rows import KeptRow, append_to_kept, read_kept
 
 FILE = "kernel.jsonl"
 
@@ -42,7 +41,7 @@ class KernelEpisodes:
         lines, whole_bytes = read_kept(path, _Line, "an episode of the kernel")
         self._metrics: dict[str, dict[str, float]] = {line["key"]: line["metrics"] for line in lines}
         self._programs = programs_sha256()
-        self._file = LineFile(path, whole_bytes)
+        self._file = append_to_kept(path, whole_bytes)
 
     def get(self, scenario: CongestionScenario, contender: Contender, seed: int) -> dict[str, float] | None:
         """Return the metrics of an episode; None if it was not played."""

@@ -313,6 +313,9 @@ def _interval(rows: Sequence[Mapping[str, Any]], name: str, scale: float, digits
     return interval_text(estimate(values[None], statistic=mean), digits)
 
 
+MET_ALL, MET_NONE = "shares with all of them", "met none of the others"
+
+
 def verdicts(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each law: its share and the neighbours with which it does not get along."""
     found = shares(laws, rows)
@@ -323,7 +326,8 @@ def verdicts(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str
         starved = [other for other in laws if (law, other) in found and found[law, other].value < low]
         words = [f"leaves less than half of a fair share to {', '.join(starves)}"] if starves else []
         words += [f"gets less than half of one beside {', '.join(starved)}"] if starved else []
-        sentences.append(f"{law} {' and '.join(words) or 'shares with all of them'}.")
+        met = any((law, other) in found for other in laws)
+        sentences.append(f"{law} {' and '.join(words) or MET_ALL if met else MET_NONE}.")
     return sentences
 
 

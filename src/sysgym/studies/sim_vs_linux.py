@@ -344,7 +344,7 @@ def _page(scenario: str, rows: Sequence[Measured]) -> Page:
 
 
 def _losses(measured: dict[str, list[Measured]]) -> Page:
-    """Return the incasts that lose packets, one row for each variant and transport."""
+    """Return the scenarios that lose packets, one row for each variant and transport."""
     rows = [
         (f"{variant}, {row.contender}", *(row.cell(metric) for metric in LOSS_METRICS))
         for variant, players in measured.items()

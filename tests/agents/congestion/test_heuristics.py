@@ -246,6 +246,26 @@ def test_the_oracle_lets_queues_drain(make_env: MakeEnv) -> None:
     assert agent.act(observation)[:4] == pytest.approx(np.full(4, 0.25), rel=0.05)
 
 
+def test_the_oracle_knows_the_present_rates_of_links(make_env: MakeEnv) -> None:
+    once = {"low": 0.004, "high": 0.004}
+    slower = {"link": "west->east", "interval_s": once, "factor": {"low": 0.3, "high": 0.3}}
+    env = make_env(
+        overrides={
+            "workload.start_jitter_s": 0.0, "workload.flows_per_pair": 1, "faults.rate_changes": [slower],
+        },
+        steps=100,
+    )  # fmt: skip
+    agent = make_agent("oracle")
+    observation, _ = env.reset(seed=0)
+    agent.begin(env)
+    for _ in range(99):
+        observation, *_ = env.step(agent.act(observation))
+    network = env.unwrapped.network
+    assert network.link_rate_bps.min() == pytest.approx(3e9)
+    assert network.ports().queue_bytes.max() < 8 * 1500
+    assert agent.act(observation)[:4] == pytest.approx(np.full(4, 0.075), rel=0.05)
+
+
 @pytest.mark.parametrize("seed", [20_000, 20_001, 20_002])
 def test_nobody_is_above_the_oracle_on_a_dumbbell(make_env: MakeEnv, seed: int) -> None:
     env = make_env(split="test", steps=80)

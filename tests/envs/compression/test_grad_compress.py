@@ -20,6 +20,7 @@ from sysgym.emulator.compression.times import N_METHODS
 from sysgym.envs.compression.live import live_view
 from sysgym.envs.compression.metrics import EPISODE_METRICS, STEP_METRICS
 from sysgym.envs.compression.observation import EXPECTS, NAMES, USES, expected_gains
+from sysgym.envs.compression.render import present_times_s
 from sysgym.envs.compression.show import best_methods, draw, in_words
 from sysgym.scenarios import list_scenarios, load_scenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError
@@ -175,6 +176,7 @@ def test_the_live_view_reports_every_window() -> None:
     view.watch(frames.append)
     env.reset(seed=6)
     scene = view.scene()
+    assert frames[0].values["times"] == pytest.approx(present_times_s(env.run), abs=1e-3)
     for method in (3, 3, 0, 8):
         env.step(method)
         view.after_step()

@@ -133,6 +133,14 @@ def test_it_survives_pickling() -> None:
     assert [step[1] for step in one] == [step[1] for step in other]
 
 
+def test_the_network_is_shown_before_the_warm_up() -> None:
+    env = make(agents="flows")
+    seen: list[float] = []
+    env.before_warmup = lambda network: seen.append(network.now_s)
+    env.reset(seed=1)
+    assert seen == [0.0]
+
+
 def test_the_last_step_has_the_episode_and_no_agents_are_left() -> None:
     env = make(agents="flows")
     last = play(env, lambda step, agent: 0.0)[-1]

@@ -122,6 +122,11 @@ def test_a_plan_can_be_adopted_within_the_budget() -> None:
     time_s = env.adopt(balanced_ranks(env.pipeline, first))
     assert time_s == env.measured_s
     assert env.tried == 1
+    _, reward, *_ = env.step(0)  # what was gained since the last step
+    assert env.best_s < env.first_s
+    assert reward == pytest.approx((env.first_s - env.best_s) / env.first_s)
+    env.reset(seed=2)
+    env.adopt(balanced_ranks(env.pipeline, first))
     n_layers = first.ends[-1]
     for wrong in (
         first._replace(ends=first.ends[:3]),

@@ -96,9 +96,14 @@ def test_a_plan_can_be_adopted_within_the_budget() -> None:
     env = make(overrides={"control.episode_steps": 2})
     env.reset(seed=2)
     n_layers = len(env.profile.forward_s)
-    time_s = env.adopt(in_order((1, n_layers)))
+    time_s = env.adopt(in_order((4, 8, 12, n_layers)))
     assert time_s == env.measured_s
     assert env.tried == 1
+    _, reward, *_ = env.step(0)  # what was gained since the last step
+    assert env.best_s < env.first_s
+    assert reward == pytest.approx((env.first_s - env.best_s) / env.first_s)
+    env.reset(seed=2)
+    env.adopt(in_order((4, 8, 12, n_layers)))
     for wrong in (Plan((1,), (0,)), Plan((1, n_layers), (0, 0)), Plan((2, 1, n_layers), (0, 1, 2))):
         with pytest.raises(SysgymError, match="expected buckets that end"):
             env.adopt(wrong)

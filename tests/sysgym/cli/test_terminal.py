@@ -6,6 +6,7 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from sysgym.bench.tables import Table
 from sysgym.cli.terminal import console, page, print_error, print_table, table
@@ -59,10 +60,18 @@ def test_nothing_but_letters_is_sent_to_a_terminal(capfd: pytest.CaptureFixture[
     assert "one\ttwo\n" in out or "one     two\n" in out
 
 
+def test_brackets_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    console().print("d[v2]/[/x]/a.csv", style="bold")
+    console().print(table("[red]file", title="[/t]", rows=[["[/x]/a.csv"]]))
+    out = capsys.readouterr().out
+    for literal in ("d[v2]/[/x]/a.csv\n", "[red]file", "[/t]", "\n[/x]/a.csv"):
+        assert literal in out
+
+
 def test_colours_are_still_sent(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
-    console().print(f"[bold]bold[/bold] {STRANGE[:12]}")
+    console().print(Text.assemble(("bold", "bold"), f" {STRANGE[:12]}"))
     out = capfd.readouterr().out
     assert "\x1b[1mbold\x1b[0m" in out
     assert out.count("\x1b") == 2

@@ -174,6 +174,9 @@ def test_the_observation_is_printed_index_by_index(call: Call) -> None:
     assert out.splitlines() == [f"{number}\t{words}" for number, words in enumerate(expected)]
     assert json.loads(call("show", "dumbbell-10g", "--observation", "--json")[1]) == expected
     assert json.loads(call("show", "dumbbell-10g", "--json")[1])["observation_index"] == expected
+    code, _, err = call("show", "dumbbell-10g", "--observation", "--plugin", "missing.py")
+    assert code == 2
+    assert "missing.py" in err
     for name, words in (("google-2011", "no list of numbers"), ("dctcp", "of kind transport")):
         code, _, err = call("show", name, "--observation")
         assert code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from sysgym.bench.contenders import parse_contender
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.studies import kernel_episodes, sim_vs_linux
+from sysgym.studies.kept_rows import packed_name
 from sysgym.studies.kernel_episodes import FILE, KernelEpisodes
 
 DCTCP = parse_contender("dctcp", (), "congestion")
@@ -42,6 +44,20 @@ def test_a_line_cut_off_is_forgotten_and_another_one_refused(tmp_path: Path) -> 
     (tmp_path / FILE).write_bytes(b'{"key": 1}\n')
     with pytest.raises(SysgymError, match="line 1: not an episode of the kernel"):
         KernelEpisodes(tmp_path)
+
+
+def test_episodes_of_an_entry_are_unpacked_before_others_follow(tmp_path: Path) -> None:
+    with closing(KernelEpisodes(tmp_path)) as kept:
+        kept.add(SCENARIO, DCTCP, 20_000, {"timeouts": 2.0})
+    plain = tmp_path / FILE
+    packed_name(plain).write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    with closing(KernelEpisodes(tmp_path)) as kept:
+        kept.add(SCENARIO, DCTCP, 20_001, {"timeouts": 3.0})
+    assert plain.read_bytes().count(b"\0") == 0
+    with closing(KernelEpisodes(tmp_path)) as kept:
+        assert kept.get(SCENARIO, DCTCP, 20_000) == {"timeouts": 2.0}
+        assert kept.get(SCENARIO, DCTCP, 20_001) == {"timeouts": 3.0}
 
 
 def test_other_programs_mean_other_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

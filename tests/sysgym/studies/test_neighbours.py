@@ -80,6 +80,22 @@ def test_convergence_is_where_the_last_unfair_window_ends() -> None:
     assert sharing._converged_s(goodput[3:], 4.0, 1.0) == 0.0
 
 
+def test_who_takes_everything_has_a_share_of_two_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding makes some 2.0000000000000004, which a file of rows refuses."""
+    several = DUMBBELL.with_overrides({"workload.flows_per_pair": 3})
+    is_first = sharing._of_first(sharing.flow_count(several), 0)
+    rng = np.random.default_rng(0)
+    shares = []
+    for _ in range(20):
+        settled = np.where(is_first, rng.uniform(1e6, 1e9, len(is_first)), 0.0)
+        together = sharing.Together(np.tile(settled, (100, 1)), 0.0, 0.0, 0.0)
+        shares.append(together.settled_bps[is_first].mean() / together.settled_bps.mean())
+        monkeypatch.setattr(sharing, "play_together", lambda *_, found=together, **__: found)
+        reno, dctcp = get_transport("reno"), get_transport("dctcp")
+        assert 1.999 < measure_sharing(several, reno, dctcp, DURATION_S, 0).share <= 2.0
+    assert max(shares) > 2.0
+
+
 def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
     settings = Neighbours(DUMBBELL, laws("cubic", "dctcp"), 0.02, 2)
     told: list[tuple[int, int]] = []
@@ -98,6 +114,7 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
         "cubic leaves less than half of a fair share to dctcp.",
         "dctcp gets less than half of one beside cubic.",
     ]
+    assert study.verdicts(["hpcc"], []) == ["hpcc met none of the others."]
     text = study.markdown(settings, [shared, alone], study.verdicts(names, rows))
     assert "laws beside each other" in text
     assert draw(names, found).png.startswith(b"\x89PNG")

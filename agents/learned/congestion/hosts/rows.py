@@ -44,7 +44,8 @@ class HostRows:
             assert entry is not None
             places["->" not in entry["place"]].setdefault(entry["feature"], []).append(index)
         of_hosts, of_ports = places[True], places[False]
-        if not of_hosts or len({len(where) for where in of_hosts.values()}) > 1:
+        several = any(", t-" in entry for entry in observation_index)
+        if not of_hosts or several or len({len(where) for where in of_hosts.values()}) > 1:
             raise SysgymError("one policy for all hosts needs features of hosts, of a single interval")
         self._hosts = np.array(list(of_hosts.values())).T
         self._ports = [np.array(where) for where in of_ports.values()]

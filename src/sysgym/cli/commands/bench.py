@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from sysgym.cli.terminal import console
 
@@ -69,7 +69,9 @@ def _print_survey(name: str, folder: Path, n_workers: int) -> None:
     surveys.write(folder, pages)
     for page in pages:
         if len(page.rows) > MOST_ROWS_SHOWN:
-            screen.print(f"\n[bold]{escape(page.title)}[/bold]: {len(page.rows)} rows, see the report")
+            screen.print(
+                Text.assemble("\n", (page.title, "bold"), f": {len(page.rows)} rows, see the report")
+            )
             continue
         print_table(screen, page.table)
 
@@ -122,7 +124,7 @@ def run_benchmark(
     own = [load_plugin(path) for path in plugins]
     plan = make_plan(loaded, folder, extras, own)
     screen = console()
-    screen.print(f"[bold]{escape(loaded.title)}[/bold]")
+    screen.print(loaded.title, style="bold")
     for scenario in {cell.scenario.sha256(): cell.scenario for cell in plan.cells}.values():
         get_family(scenario.family).prepare_for(scenario)
     n_workers = where.n_workers or cpus()
@@ -165,9 +167,9 @@ def run_benchmark(
             missing += f", {len(outcome.failures)} job{'s' * (len(outcome.failures) > 1)} failed"
             missing += f" ({late} exceeded {timeout_s:g} s)" if late else ""
             missing += f"; see the tracebacks in {folder / ERRORS}"
-        screen.print(f"[red]{missing}[/red]")
+        screen.print(missing, style="red")
         raise typer.Exit(1)
-    screen.print(f"[dim]sysgym report {folder}[/dim]")
+    screen.print(f"sysgym report {folder}", style="dim")
 
 
 def _options_of(texts: Sequence[str]) -> dict[str, int | str]:
@@ -225,11 +227,11 @@ def write_report(folder: Path, reference: str | None, *, live: bool = False, tru
         episodes = _episodes(folder, reference, trust) if live else None
         written = write(folder, reference=reference, episodes=episodes)
     for headline in written.headlines:
-        screen.print(f"[bold]{headline.scenario}[/bold]")
+        screen.print(headline.scenario, style="bold")
         for sentence in headline.sentences:
-            screen.print(f"  {sentence}", markup=False)
-    screen.print(f"[dim]{time.perf_counter() - began_s:.1f} s[/dim]")
-    screen.print(f"{written.html}\n{written.markdown}", markup=False)
+            screen.print(f"  {sentence}")
+    screen.print(f"{time.perf_counter() - began_s:.1f} s", style="dim")
+    screen.print(f"{written.html}\n{written.markdown}")
 
 
 def _episodes(folder: Path, reference: str | None, trust: bool) -> dict[str, Episode]:
@@ -261,7 +263,7 @@ def _episodes(folder: Path, reference: str | None, trust: bool) -> dict[str, Epi
                 why, made = str(error), None
             progress.update(bar, completed=1.0)
             if made is None:
-                progress.console.print(f"no live page of {result.label}: {why}", markup=False)
+                progress.console.print(f"no live page of {result.label}: {why}")
                 continue
             who = " and ".join(made.contenders)
             found[result.slug] = Episode(made.html, f"Watch {who} in the episode of seed {made.seed}")
@@ -328,10 +330,10 @@ def validate_rows(
             result.raise_if_different()
         except ResultMismatch as mismatch:
             mismatches.append(str(mismatch))
-            screen.print(f"[red]differs[/red]  {escape(result.label)}")
+            screen.print(Text.assemble(("differs", "red"), f"  {result.label}"))
         else:
             note = "  (with other versions)" if result.other_versions else ""
-            screen.print(f"[green]equal[/green]    {escape(result.label)}{note}")
+            screen.print(Text.assemble(("equal", "green"), f"    {result.label}{note}"))
     n_rows = len(chosen) + len(others)
     if mismatches:
         raise ResultMismatch("\n".join([f"{len(mismatches)} of {n_rows} rows do not replay", *mismatches]))

@@ -117,7 +117,7 @@ def serve(
         keys=keys,
         owner=user_and_group,
         sessions_per_client=sessions_per_client,
-        say=lambda words: out.print(words, markup=False, soft_wrap=True),
+        say=lambda words: out.print(words, soft_wrap=True),
     )
     out.print(f"service {service.sid} listens at {service.endpoint}; press Ctrl-C to stop it", soft_wrap=True)
     service.run()

@@ -106,11 +106,11 @@ def _write(
     screen = console()
     screen.print(f"{out}  {words}, {len(data)} bytes, {graph.n_parameters} parameters", soft_wrap=True)
     if checked:
-        screen.print(f"[dim]agrees with the policy on {N_OBSERVATIONS} random observations[/dim]")
+        screen.print(f"agrees with the policy on {N_OBSERVATIONS} random observations", style="dim")
     else:
-        screen.print("[dim]not compiled and compared: no C compiler was found[/dim]")
+        screen.print("not compiled and compared: no C compiler was found", style="dim")
     if form is Format.onnx and source.hint:
-        screen.print(f"[dim]{source.hint} {out}[/dim]", soft_wrap=True)
+        screen.print(f"{source.hint} {out}", style="dim", soft_wrap=True)
 
 
 def _print_measured(graph: PolicyGraph) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from sysgym.cli.terminal import bars, console, table
 
@@ -63,10 +64,10 @@ def fuzz(
     headings = ("against torch", "", ">largest difference / allowed", ">near ties")
     screen.print(table(*headings, rows=rows))
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(tally.cases.items()))
-    screen.print(f"[dim]{tally.cases.total()} policies ({kinds}), {tally.discarded} discarded[/dim]")
+    screen.print(f"{tally.cases.total()} policies ({kinds}), {tally.discarded} discarded", style="dim")
     for failure in failures:
-        screen.print(f"[red]{failure.runner}[/red]: {failure.reason}", soft_wrap=True)
-        screen.print(f"  {failure.case}", soft_wrap=True, markup=False)
+        screen.print(Text.assemble((failure.runner, "red"), f": {failure.reason}"), soft_wrap=True)
+        screen.print(f"  {failure.case}", soft_wrap=True)
         screen.print(f"  sysgym fuzz --replay {failure.files[0]}", soft_wrap=True)
     if failures:
         raise typer.Exit(1)
@@ -77,9 +78,9 @@ def _replay(path: Path) -> None:
 
     case, wrong = replay(path)
     screen = console()
-    screen.print(str(case), soft_wrap=True, markup=False)
+    screen.print(str(case), soft_wrap=True)
     for name, reason in wrong.items():
-        screen.print(f"[red]{name}[/red]: {reason}", soft_wrap=True)
+        screen.print(Text.assemble((name, "red"), f": {reason}"), soft_wrap=True)
     if wrong:
         raise typer.Exit(1)
     screen.print("all agree now")

@@ -195,7 +195,8 @@ def _show_recording(
     if check:
         n_frames = compare(recorded, lambda: _recorded_run(recorded.header))
         out.print(f"{path}: {n_frames} frames simulated again, all the same", highlight=False)
-        return
+        if export is None:
+            return
     page = exported_page(recorded.header, recorded.frames)
     if export is not None:
         make_folder(export.parent)

@@ -48,9 +48,9 @@ def new(
 
     path = write_starting_file(what, name, folder, graph)
     out = console()
-    out.print(f"{path}", markup=False, soft_wrap=True)
+    out.print(f"{path}", soft_wrap=True)
     for command in commands_in(path.read_text(encoding="utf-8")):
-        out.print(f"  {command}", style="dim", markup=False, soft_wrap=True)
+        out.print(f"  {command}", style="dim", soft_wrap=True)
 
 
 def write_starting_file(what: What, name: str, folder: Path, graph: Path | None = None) -> Path:

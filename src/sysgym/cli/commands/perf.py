@@ -57,7 +57,7 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
         make_folder(json_file.parent)
         text = "".join(json.dumps(figure.row()) + "\n" for figure in figures)
         write_atomically(json_file, text.encode())
-        out.print(f"[dim]written to {json_file}[/dim]")
+        out.print(f"written to {json_file}", style="dim")
 
 
 def _beside(figure: Figure) -> str:

@@ -15,7 +15,8 @@ def report(
     reference: Annotated[
         str | None,
         typer.Option(
-            "--reference", help="Contender that the others are compared with (default: dctcp if present)."
+            "--reference",
+            help="Contender to compare with (default: the family's reference, else the first).",
         ),
     ] = None,
     live: Annotated[

@@ -53,13 +53,13 @@ def submit(
     entry = out if out is not None else Path("results/entries") / found.suite / folder.resolve().name
     screen = console()
     for warning in found.benchmark.warnings:
-        screen.print(f"note  {warning}", markup=False)
+        screen.print(f"note  {warning}")
     with console(stderr=True).status(f"packing, and replaying {sample or 'all'} rows in a clean process"):
         readme = submit_checked(
             found, entry, title=title, by=by, n_rows=sample, plugins=plugin or [], trust=trust
         )
     played = "all rows" if sample == 0 else f"{min(sample, len(found.benchmark.rows))} rows"
-    screen.print(f"{entry}: {', '.join(found.contenders)} on {found.suite}; {played} replay", markup=False)
+    screen.print(f"{entry}: {', '.join(found.contenders)} on {found.suite}; {played} replay")
     screen.print(
         f"next: write {readme}, run python scripts/pages/leaderboard.py, and open a pull request with both",
         markup=False,

@@ -82,16 +82,14 @@ def train_agent(
         )
         raise typer.Exit(130) from None
     screen.print(f"checkpoint  {final}", soft_wrap=True)
-    screen.print(f"[dim]sysgym run {scenario} --agent {agent} --checkpoint {final}[/dim]", soft_wrap=True)
+    screen.print(f"sysgym run {scenario} --agent {agent} --checkpoint {final}", style="dim", soft_wrap=True)
     if (logs := folder / "tensorboard").is_dir():  # the search for neural writes progress.csv instead
-        screen.print(f"[dim]tensorboard --logdir {logs}[/dim]", soft_wrap=True)
+        screen.print(f"tensorboard --logdir {logs}", style="dim", soft_wrap=True)
 
 
 @contextmanager
 def _warnings_on(screen: Any) -> Iterator[None]:
     """Print warnings without file name and source line."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: screen.print(
-            f"warning: {message}", markup=False, soft_wrap=True
-        )
+        warnings.showwarning = lambda message, *_, **__: screen.print(f"warning: {message}", soft_wrap=True)
         yield

@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from sysgym.cli.episode.traces import TraceFiles
 from sysgym.cli.terminal import bars, console, interactive, table
 
 if TYPE_CHECKING:
     import gymnasium as gym
+    from rich.console import Console
 
     from sysgym.bench.contenders import Contender, Plugin
     from sysgym.bench.run.episodes import Played
@@ -109,10 +112,12 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
 
     out = console(stderr=as_json)
     with _video(shown, scenario) as video:
-        out.print(f"[bold]{scenario.name}[/bold]  {contender.parts}  ({split} split, seed {seed})")
+        out.print(
+            Text.assemble((scenario.name, "bold"), f"  {contender.parts}  ({split} split, seed {seed})")
+        )
         began_s = time.perf_counter()
         try:
-            played = _play(env, agent, seed, shown, video)
+            played = _play(env, agent, seed, shown, video, out)
         except KeyboardInterrupt:
             if video is not None:
                 out.print(f"stopped; {video.path} has the first {video.n_frames} frames")
@@ -139,8 +144,9 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     _print_metrics(scenario.family, scenario.env_id, info, total, steps)
     time_of = "simulated" if simulated else "on the kernel"
     out.print(
-        f"\n[dim]{steps} decisions, {time_text(info.get('time_s', 0.0), 3)} {time_of}, {time_text(wall_s)} "
-        f"of wall time, the agent took {time_text(decision_ms / 1e3)} for each decision[/dim]"
+        f"\n{steps} decisions, {time_text(info.get('time_s', 0.0), 3)} {time_of}, {time_text(wall_s)} "
+        f"of wall time, the agent took {time_text(decision_ms / 1e3)} for each decision",
+        style="dim",
     )
     for line in written:
         out.print(line, highlight=False)
@@ -172,11 +178,13 @@ def _video(shown: Shown, scenario: Scenario) -> AbstractContextManager[Video | N
     return recording(shown.video, shown.fps, steps)
 
 
-def _play(env: gym.Env[Any, Any], agent: Any, seed: int, shown: Shown, video: Video | None) -> Played:
+def _play(
+    env: gym.Env[Any, Any], agent: Any, seed: int, shown: Shown, video: Video | None, out: Console
+) -> Played:
     from sysgym.bench.run.episodes import play
 
     if shown.live:
-        return _play_live(env, agent, seed, shown.fps)
+        return _play_live(env, agent, seed, shown.fps, out)
     return play(env, agent, seed) if video is None else _play_filmed(env, agent, seed, video)
 
 
@@ -261,18 +269,17 @@ def _ends(scenario: Scenario, split: str) -> str:
     return f"{first} to {last}"
 
 
-def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Played:
+def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float, out: Console) -> Played:
     from rich.live import Live
-    from rich.text import Text
 
     from sysgym.bench.run.episodes import play
 
     if not interactive():  # a pipe gets the last picture only, without delay
         outcome = play(env, agent, seed)
-        print(env.render())
+        print(env.render(), file=out.file)
         return outcome
     next_s = time.perf_counter()
-    with Live(console=console(), auto_refresh=False) as screen:
+    with Live(console=out, auto_refresh=False) as screen:
 
         def show(step: int, info: dict[str, Any]) -> None:
             nonlocal next_s
@@ -312,4 +319,4 @@ def _print_metrics(family: str, env_id: str, info: dict[str, Any], total: float,
     console().print(table("metric", ">value", "meaning", rows=rows))
     if drawn:
         ranges = ", ".join(f"{names[0]} to {names[-1]}" for names in curves if names)
-        console().print(f"[dim]over time, with --json: {ranges}[/dim]")
+        console().print(f"over time, with --json: {ranges}", style="dim")

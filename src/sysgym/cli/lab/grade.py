@@ -67,7 +67,7 @@ def grade(
         )
     (name, file) = found[0]
     screen = console()
-    screen.print(f"lab {number}, {lab.title}: {printable_name(str(file))}", markup=False)
+    screen.print(f"lab {number}, {lab.title}: {printable_name(str(file))}")
     with console(stderr=True).status("grading") if console(stderr=True).is_terminal else _nothing():
         (result,) = grade_all([GradeJob(number, name, str(file.absolute()), salt or VISIBLE)])
     _print(result)
@@ -122,4 +122,4 @@ def _grade_class(number: int, found: Sequence[tuple[str, Path]], csv: Path, salt
     headings = ["submission", ">points", "passed", *([">contest"] if contest else []), "first problem"]
     screen.print(table(*headings, rows=rows))
     n_passed = sum(one.passed for one in book.grades.values())
-    screen.print(f"{n_passed} of {len(rows)} passed; salt {book.salt}; {csv}", markup=False, soft_wrap=True)
+    screen.print(f"{n_passed} of {len(rows)} passed; salt {book.salt}; {csv}", soft_wrap=True)

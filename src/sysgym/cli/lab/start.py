@@ -40,7 +40,7 @@ def new(
     paths, note = export(get_lab(number), folder, solutions=solutions)
     out = console()
     for path in paths:
-        out.print(f"{path}", markup=False, soft_wrap=True)
+        out.print(f"{path}", soft_wrap=True)
     if note:
-        out.print(f"note  {note}", style="yellow", markup=False, soft_wrap=True)
-    out.print(f"  sysgym lab grade {number} {folder}", style="dim", markup=False, soft_wrap=True)
+        out.print(f"note  {note}", style="yellow", soft_wrap=True)
+    out.print(f"  sysgym lab grade {number} {folder}", style="dim", soft_wrap=True)

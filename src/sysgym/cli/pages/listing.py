@@ -50,7 +50,7 @@ def print_lists(kind: str | None, plugins: Sequence[Path], *, as_json: bool = Fa
         out.print(table("name", "summary", title=title, rows=rows()))
         out.print()
     what = "policy NAME" if kind == "policies" else "NAME"  # a policy may have the name of its agent
-    out.print(f"[dim]sysgym show {what} shows details[/dim]")
+    out.print(f"sysgym show {what} shows details", style="dim")
 
 
 def load_plugins(plugins: Sequence[Path]) -> None:

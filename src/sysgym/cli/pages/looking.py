@@ -69,7 +69,7 @@ def show(
         raise typer.BadParameter(f"expected a name, or a kind and a name; got {len(name)} words")
     kind = name[0] if len(name) == 2 else None
     if observation:
-        print_observation(name[-1], kind, as_json=as_json)
+        print_observation(name[-1], plugin or [], kind=kind, as_json=as_json)
     elif as_json:
         print_json(name[-1], plugin or [], kind=kind)
     else:

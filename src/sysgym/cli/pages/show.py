@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markdown import Markdown
-from rich.markup import escape
 from rich.padding import Padding
 
 from sysgym.cli.pages.listing import load_plugins
@@ -162,10 +161,10 @@ def _indented(text: str) -> Padding:
 
 def _heading(title: str, *lines: str) -> None:
     out = page()
-    out.print(f"[bold]{escape(title)}[/bold]")
+    out.print(title, style="bold")
     for line in lines:
         if line:
-            out.print(_indented(line.strip().replace("\n", " ")), markup=False)
+            out.print(_indented(line.strip().replace("\n", " ")))
     out.print()
 
 
@@ -195,8 +194,8 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
     _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Environment: {scenario.env_id}.")
     paragraphs = family.describe_scenario(scenario)
     for heading, text in paragraphs:
-        out.print(f"[bold]{heading}[/bold]")
-        out.print(_indented(text), markup=False)
+        out.print(heading, style="bold")
+        out.print(_indented(text))
     if paragraphs:
         out.print()
     for name, field in type(scenario).model_fields.items():
@@ -213,14 +212,14 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
     out.print(table("split", "seeds", "varies from episode to episode", title="Splits", rows=splits))
     out.print()
     if scenario.references:
-        out.print("[bold]References[/bold]")
+        out.print("References", style="bold")
         for reference in scenario.references:
-            out.print(_indented(reference), markup=False)
+            out.print(_indented(reference))
         out.print()
     reference = family.evaluation.reference
-    out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim", markup=False)
+    out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim")
     if picture is not None:
-        out.print(f"Picture: {picture}", markup=False)
+        out.print(f"Picture: {picture}")
 
 
 def _tables(value: Any) -> dict[str, BaseModel]:
@@ -300,7 +299,7 @@ def _suite(suite: Suite) -> None:
     else:
         out.print("Metrics: those of each scenario's family")
     out.print()
-    out.print(f"sysgym bench {suite.name}", style="dim", markup=False)
+    out.print(f"sysgym bench {suite.name}", style="dim")
 
 
 def _tuning(task: TaskSpec) -> str:
@@ -330,12 +329,12 @@ def _transport(transport: Any) -> None:
     out.print(table("", "", rows=rows))
     if module is not None and module.__doc__:
         out.print()
-        out.print(module.__doc__.strip(), markup=False)
+        out.print(module.__doc__.strip())
     if not transport.rate_driven:
         out.print()
         keys = f" --set queue.classes={transport.needs_classes}" if transport.needs_classes > 1 else ""
         keys += " --set queue.trim=true" if transport.needs_trimming else ""
-        out.print(f"sysgym run dumbbell-10g --contender {transport.name}{keys}", style="dim", markup=False)
+        out.print(f"sysgym run dumbbell-10g --contender {transport.name}{keys}", style="dim")
 
 
 _LOSS_RECOVERY = {
@@ -377,11 +376,11 @@ def _agent(info: AgentInfo) -> None:
         made_by = f"train {info.short_name} {scenario}"
         if info.name == "onnx":
             made_by = "export CHECKPOINT --out FILE.onnx"
-        out.print(f"sysgym {made_by}", style="dim", markup=False)
+        out.print(f"sysgym {made_by}", style="dim")
         return
-    out.print(inspect.getdoc(info.factory()) or "", markup=False)
+    out.print(inspect.getdoc(info.factory()) or "")
     out.print()
-    out.print(f"sysgym run {scenario} --contender {info.short_name}", style="dim", markup=False)
+    out.print(f"sysgym run {scenario} --contender {info.short_name}", style="dim")
 
 
 _PAGES: Mapping[str, Callable[[Any], None]] = {

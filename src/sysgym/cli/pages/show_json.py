@@ -35,13 +35,16 @@ def print_json(name: str, plugins: Sequence[Path], *, kind: str | None = None) -
     print(json.dumps({"kind": found, **_FACTS[found](thing)}, indent=1, ensure_ascii=False))
 
 
-def print_observation(name: str, kind: str | None = None, *, as_json: bool = False) -> None:
+def print_observation(
+    name: str, plugins: Sequence[Path], *, kind: str | None = None, as_json: bool = False
+) -> None:
     """Print the meaning of every number in the observation of a scenario's environment.
 
     A terminal gets a table; a pipe gets one line per number, with index and meaning separated by a tab.
 
     Args:
         name: Scenario name or file.
+        plugins: The user's files.
         kind: Kind given by the user; None: any.
         as_json: Whether to print a JSON list instead.
 
@@ -50,6 +53,7 @@ def print_observation(name: str, kind: str | None = None, *, as_json: bool = Fal
     """
     from sysgym.errors import SysgymError
 
+    load_plugins(plugins)
     found, scenario = find(name, kind)
     if found != "scenario":
         raise SysgymError(f"--observation: expected a scenario, {name} is of kind {found}")

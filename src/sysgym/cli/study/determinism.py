@@ -83,7 +83,7 @@ def determinism(
         print_table(screen, one)
     screen.print()
     for sentence in sentences(found):
-        screen.print(sentence, markup=False)
-    screen.print(f"{folder / 'determinism.json'}\n{folder / 'determinism.md'}", markup=False, soft_wrap=True)
+        screen.print(sentence)
+    screen.print(f"{folder / 'determinism.json'}\n{folder / 'determinism.md'}", soft_wrap=True)
     if not found.holds:
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from sysgym.cli.terminal import bars, console, table
 
@@ -87,7 +88,9 @@ def distillation(
     survey = Survey(teacher, out, recipe, _widths("--larger", larger), seeds, episodes)
     screen = console()
     if seeds < FEWEST_SEEDS:
-        screen.print(f"[yellow]note[/yellow] {seeds} seeds; at least {FEWEST_SEEDS} are recommended")
+        screen.print(
+            Text.assemble(("note", "yellow"), f" {seeds} seeds; at least {FEWEST_SEEDS} are recommended")
+        )
     try:
         results = _watch(survey)
     except KeyboardInterrupt:
@@ -155,16 +158,16 @@ def _report(survey: Survey, results: Sequence[Result]) -> None:
     notes = [f"{arm}: {meaning}" for arm, meaning in MEANING.items()]
     notes.append("deviation: mean difference from the teacher's output, or share of different actions")
     for note in notes:
-        screen.print(f"[dim]{note}[/dim]")
+        screen.print(note, style="dim")
     screen.print(verdict(lines))
     report = survey.folder / "distillation.md"
     text = markdown_table(headings, rows)
     words = "\n".join(f"- {note}" for note in notes)
     write_atomically(report, f"{title}\n\n{text}\n\n{words}\n\n{verdict(lines)}\n".encode())
     student = next(result for result in results if result.arm == STUDENT)
-    screen.print(f"[dim]{report}[/dim]", soft_wrap=True)
+    screen.print(f"{report}", style="dim", soft_wrap=True)
     screen.print(
-        f"[dim]sysgym export {student.checkpoint} --out policy.h --weights int8[/dim]", soft_wrap=True
+        f"sysgym export {student.checkpoint} --out policy.h --weights int8", style="dim", soft_wrap=True
     )
 
 

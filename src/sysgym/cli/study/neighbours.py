@@ -104,6 +104,6 @@ def neighbours(
     for one in study.tables(laws, rows, intervals=False):
         print_table(screen, one)
     for sentence in sentences:
-        screen.print(sentence, markup=False)
+        screen.print(sentence)
     for name in ("neighbours.md", "neighbours.png", study.ROWS):
-        screen.print(folder / name, markup=False, soft_wrap=True)
+        screen.print(folder / name, soft_wrap=True)

@@ -90,11 +90,11 @@ def robustness(
         print_table(screen, one)
     screen.print()
     for sentence in sentences(found):
-        screen.print(sentence, markup=False)
+        screen.print(sentence)
     if out is not None:
         make_folder(out)
         write_atomically(out / "robustness.json", json.dumps(found.to_json(), indent=1).encode() + b"\n")
         write_atomically(out / "robustness.md", markdown(found).encode())
-        screen.print(f"{out / 'robustness.json'}\n{out / 'robustness.md'}", markup=False, soft_wrap=True)
+        screen.print(f"{out / 'robustness.json'}\n{out / 'robustness.md'}", soft_wrap=True)
     if not found.passes:
         raise typer.Exit(1)

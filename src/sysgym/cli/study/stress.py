@@ -141,7 +141,7 @@ def stress(
         names.append("stress.png")
     screen.print()
     for name in names:
-        screen.print(folder / name, markup=False, soft_wrap=True)
+        screen.print(folder / name, soft_wrap=True)
 
 
 def _strengths(text: str, scenario: Scenario) -> tuple[str, list[float]]:

@@ -19,6 +19,7 @@ from sysgym.agents.learned.arrays import read_tree
 from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.training.learner import torch_model
+from sysgym.agents.learned.training.train import train
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 
@@ -196,6 +197,14 @@ def test_unknown_names_have_advice(
 def test_what_train_sets_itself_is_no_hyper_parameter(train_tiny: Train, tmp_path: Path, name: str) -> None:
     with pytest.raises(UnknownName, match=f'no hyper-parameter of ppo is named "{name}"'):
         train_tiny(tmp_path / "run", hyper_parameters={name: 1})
+
+
+@pytest.mark.parametrize(
+    "setting", [{"history": 7}, {"reward": "other"}, {"action_scale": "linear"}, {"features": ["rate"]}]
+)
+def test_what_an_own_trainer_does_not_have_is_refused(setting: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match=f'{next(iter(setting))} is .*, but "transfer" has its own trainer'):
+        train("transfer", "google-2011", total_steps=1, out=tmp_path / "run", **setting)
 
 
 def test_a_class_is_kept_by_its_name_and_anything_else_is_refused_at_once(

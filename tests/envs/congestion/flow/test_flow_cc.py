@@ -484,3 +484,31 @@ def test_every_argument_and_scenario_is_described() -> None:
     parameters = list(inspect.signature(FlowCC.__init__).parameters.values())[1:]
     assert table == {parameter.name: str(parameter.default) for parameter in parameters}
     assert all(f"`{name}`" in section("Registered Configurations") for name in SCENARIOS)
+
+
+def played(scenario: str, **overrides: Any) -> dict[str, float]:
+    env = FlowCC(scenario, overrides=overrides)
+    env.reset(seed=1)
+    over = False
+    while not over:
+        *_, over, info = env.step(np.array([-1.0], np.float32))
+    metrics: dict[str, float] = info["episode_metrics"]
+    return metrics
+
+
+def test_links_that_fail_leave_no_steady_fair_share() -> None:
+    steady = {"control.episode_steps": 3}
+    assert "fair_share" in played("dumbbell-10g", **steady)
+    fails = [{"link": "west->east", "down_s": 0.001, "up_s": 0.002}]
+    assert "fair_share" not in played("dumbbell-10g", **steady, **{"faults.links": fails})
+
+
+def test_flows_of_ten_megabytes_count_where_arrivals_end() -> None:
+    """As in the environment of the whole network."""
+    overrides = {
+        "flow": {"sender": 0, "receiver": 9},
+        "workload.load": 0.3, "workload.flow_sizes": "fixed", "workload.fixed_bytes": 10_000_000,
+        "workload.last_arrival_s": 0.01, "control.episode_steps": 100, "control.decision_interval_s": 1e-3,
+    }  # fmt: skip
+    metrics = played("fattree-k4-websearch-drained", **overrides)
+    assert metrics["fct_slowdown_p50_huge"] == metrics["fct_slowdown_p50_large"] >= 1.0

@@ -39,6 +39,20 @@ def test_a_seed_gives_the_same_numbers_each_time_and_others_give_others(
     assert other["steps"] == 12
 
 
+def test_json_is_alone_on_standard_output(tiny: Path, call: Call) -> None:
+    code, out, err = call("run", tiny, "--json", "--render", "ansi")
+    assert code == 0
+    assert json.loads(out)["steps"] == 12
+    assert "Mb/s" in err
+
+
+def test_paths_are_no_markup(tiny: Path, call: Call, tmp_path: Path) -> None:
+    code, out, err = call("run", tiny, "--csv", "d[v2]/[/x]/a.csv")
+    assert code == 0, err
+    assert "d[v2]/[/x]/a.csv" in out
+    assert (tmp_path / "d[v2]" / "[" / "x]" / "a.csv").is_file()
+
+
 def test_an_episode_is_that_of_the_benchmark(played: Path, tiny: Path, call: Call) -> None:
     (row,) = [row for row in read_rows(played) if (row.contender.name, row.seed) == ("reno", 201)]
     result = _played(call("run", tiny, "-c", "reno", "--seed", "201", "--json"))

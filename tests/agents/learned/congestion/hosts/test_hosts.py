@@ -60,6 +60,8 @@ def test_rows_of_hosts_and_what_they_share() -> None:
 def test_an_observation_without_hosts_is_refused() -> None:
     with pytest.raises(SysgymError, match="needs features of hosts"):
         HostRows(INDEX[:3])
+    with pytest.raises(SysgymError, match="of a single interval"):
+        HostRows([*INDEX, *(f"{entry}, t-1" for entry in INDEX)])
     with pytest.raises(SysgymError, match="needs the observation of sysgym/DatacenterCC-v0"):
         HostRows(["latency ratio"])
 

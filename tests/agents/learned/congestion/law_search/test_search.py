@@ -112,6 +112,8 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
         patched.setattr(search, "VERSION", 0)
         with pytest.raises(SysgymError, match="has another version of lessons"):
             train("adaptive_target", small, **arguments, resume=True)  # type: ignore[arg-type]
+    with (tmp_path / "parts" / CURVE).open("a") as file:
+        file.write("2,9,1.0,0.1,0.1\n2")  # as if killed between a line and the state, and in a line
     parts = FORM.read(train("adaptive_target", small, **arguments, resume=True))  # type: ignore[arg-type]
     assert parts == whole
     assert len((tmp_path / "parts" / CURVE).read_text().splitlines()) == 3
