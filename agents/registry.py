@@ -152,6 +152,7 @@ def make_agent(
         if checkpoint is None:
             raise SysgymError(
                 f'the agent "{name}" is learned and needs a checkpoint: sysgym train {name} SCENARIO'
+                " (sysgym list policies lists those in the package, and the scenarios that they play)"
             )
         if reserved := {"checkpoint", "expected", "trust"} & set(parameters):
             raise SysgymError(f'the agent "{name}" has no parameter {", ".join(sorted(reserved))}')

@@ -279,7 +279,7 @@ class TransportError(SysgymError):
         super().__init__(
             f'the transport "{transport}" failed at {time_s:.9f} s of simulated time: {callback}, for flow'
             f" {flow} ({ends})\n  got       {got}\n  expected  {expected}\n"
-            "  to do     mend the callback; reset() begins a new episode, which may use another transport"
+            "  to do     fix the callback; reset() begins a new episode, which may use another transport"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

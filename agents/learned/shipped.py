@@ -55,7 +55,13 @@ def list_shipped() -> list[Shipped]:
     return [Shipped(path) for path in sorted(FOLDER.glob("*")) if path.suffix in ENDINGS]
 
 
-def shipped_checkpoint(agent: str, scenario: str = "") -> Path | None:
-    """Return the checkpoint of an agent for a scenario, or else its general one; None if there is neither."""
+def shipped_checkpoint(agent: str, scenario: str = "", *, only: bool = False) -> Path | None:
+    """Return the checkpoint of an agent for a scenario, or else its general one; None if there is neither.
+
+    Args:
+        agent: Name of the agent.
+        scenario: Name of the scenario.
+        only: Whether the general one does not count.
+    """
     of_agent = {one.scenario: one.path for one in list_shipped() if one.agent == agent}
-    return of_agent.get(scenario, of_agent.get(""))
+    return of_agent.get(scenario, None if only else of_agent.get(""))

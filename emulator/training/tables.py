@@ -149,6 +149,8 @@ def check_table_name(path: Path) -> str:
         TraceError: If the name has another ending.
     """
     suffix = path.suffix.lower()
+    if suffix not in SUFFIXES and not path.exists():
+        raise TraceError(path, "no such file or folder", "the files of a training job", _REMEDY)
     if suffix not in SUFFIXES:
         raise TraceError(path, f'a name that ends in "{suffix}"', " or ".join(SUFFIXES), _REMEDY)
     return suffix

@@ -262,15 +262,23 @@ def _new_model(training: Training, arguments: Mapping[str, Any], envs: Any) -> A
         known = inspect.signature(training.algorithm.load_class()).parameters
         first = arguments.get("learning_rate", known["learning_rate"].default)
         arguments["learning_rate"] = LinearSchedule(first, final, 1.0)
-    return training.algorithm.load_class()(
-        training.algorithm.load_policy(),
-        envs,
-        seed=training.seed,
-        device="cpu",
-        tensorboard_log=str(training.folder / "tensorboard"),
-        verbose=0,
-        **arguments,
-    )
+    try:
+        return training.algorithm.load_class()(
+            training.algorithm.load_policy(),
+            envs,
+            seed=training.seed,
+            device="cpu",
+            tensorboard_log=str(training.folder / "tensorboard"),
+            verbose=0,
+            **arguments,
+        )
+    except (AssertionError, TypeError, ValueError) as error:
+        if not training.hyper_parameters:
+            raise
+        reason = str(error).partition("\n")[0]
+        raise SysgymError(
+            f"{training.algorithm.name} refuses its hyper-parameters {training.hyper_parameters}: {reason}"
+        ) from error
 
 
 def _resolve(scenario: str | PathLike[str] | Scenario, overrides: Mapping[str, Any] | None) -> Scenario:

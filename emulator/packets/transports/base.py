@@ -275,6 +275,13 @@ def _compiled(function: Callable[..., None], signature: Any) -> Any:
     # A division by zero is an error, as in Python; otherwise its infinity could vanish unnoticed in a min().
     # Bounds checks cost nothing for constant indices, as in flow.state[ALPHA].
     function = getattr(function, "py_func", function)
+    where = f"{function.__qualname__} ({function.__code__.co_filename}:{function.__code__.co_firstlineno})"
+    taken, given = function.__code__.co_argcount, len(signature.args)
+    if taken != given:
+        words = "(flow, event)" if signature is _SIGNATURE else f"({given} arguments)"
+        raise SysgymError(
+            f"transport callback {where} takes {taken} arguments; expected {function.__name__}{words}"
+        )
     try:
         return compile_for(
             signature,
@@ -287,10 +294,7 @@ def _compiled(function: Callable[..., None], signature: Any) -> Any:
     except (numba.core.errors.NumbaError, KeyError) as error:
         # numba raises a bare KeyError for an assignment to a field that a record lacks.
         reason = f"there is no field {error}" if isinstance(error, KeyError) else error
-        raise SysgymError(
-            f"transport callback {function.__qualname__} ({function.__code__.co_filename}:"
-            f"{function.__code__.co_firstlineno}) cannot be compiled: {reason}"
-        ) from error
+        raise SysgymError(f"transport callback {where} cannot be compiled: {reason}") from error
 
 
 def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:

@@ -86,13 +86,18 @@ class Contender:
             shown = path.resolve().relative_to(relative_to.resolve())
         return replace(self, checkpoint=str(shown), checkpoint_sha256=file_sha256(path))
 
-    def with_shipped(self, scenario: str) -> Contender:
-        """Return a learned contender without a checkpoint with the package's checkpoint, if there is one."""
+    def with_shipped(self, scenario: str, *, only: bool = False) -> Contender:
+        """Return a learned contender without a checkpoint with the package's checkpoint, if there is one.
+
+        Args:
+            scenario: Scenario that is played.
+            only: Whether to take a checkpoint for this scenario alone, not the general one.
+        """
         from sysgym.agents.learned.shipped import shipped_checkpoint
 
         if not self.learned or self.checkpoint is not None:
             return self
-        found = shipped_checkpoint(self.agent, scenario)
+        found = shipped_checkpoint(self.agent, scenario, only=only)
         if found is None:
             return self
         return replace(self, checkpoint=SHIPPED + found.name, checkpoint_sha256=file_sha256(found))
@@ -310,8 +315,8 @@ def parse_contender(
 
     In a family with transports, the name of a transport means this transport without rate caps, the name of
     an agent means this agent setting rates, and ``TRANSPORT:AGENT`` names both; in other families there are
-    only agents. ``NAME=...`` sets the name, ``...@FILE`` a checkpoint:
-    ``mine=paced:ppo@runs/mine/final.zip``.
+    only agents. ``NAME=...`` sets the name, ``...@FILE`` a checkpoint, ``...@SCENARIO`` the package's for it:
+    ``mine=paced:ppo@runs/mine/final.zip``, ``ppo@iroko-dumbbell-10m``.
 
     Args:
         text: Text form of a contender.
@@ -338,7 +343,9 @@ def parse_contender(
     if checkpoint:
         if not contender.learned:
             raise SysgymError(f'"{text}": the agent "{agent}" takes no checkpoint')
-        contender = contender.with_checkpoint(checkpoint)
+        contender = contender.with_shipped(checkpoint, only=True)
+        if contender.checkpoint is None:
+            contender = contender.with_checkpoint(checkpoint)
     return contender
 
 
@@ -361,6 +368,8 @@ def _nobody_of(family: Family, name: str) -> UnknownName:
     from sysgym.agents import list_agents
 
     own: list[str] = []
+    if family.transports is not None and name in family.transports.names():
+        return UnknownName("agent", name, listing=f"it is a transport: --contender {name}")
     if family.transports is not None:
         own = [one for one in family.transports.names() if one != family.transports.driven]
     players = [*own, *list_agents(family.name)]
@@ -375,7 +384,7 @@ def _nobody_of(family: Family, name: str) -> UnknownName:
         kind = "a transport, and this family has none" if is_transport else "an agent of another family"
         listing = f"it is {kind}; the agents of this family are {', '.join(sorted(players))}"
     elif own:
-        listing = f"sysgym list lists all {len(players)}"
+        listing = f"sysgym list agents and sysgym list transports list all {len(players)}"
     if own:
-        hint = "or write TRANSPORT:AGENT"
+        hint = "Write TRANSPORT:AGENT for both; --plugin FILE loads a file of your own"
     return UnknownName(f"contender of the family {family.name}", name, players, hint=hint, listing=listing)

@@ -13,8 +13,8 @@ from sysgym.cli.durations import duration_s
 PluginOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--transport-file",
         "--plugin",
+        "--transport-file",
         metavar="FILE",
         help="Python file that registers transports, agents or environments; repeatable.",
     ),

@@ -93,7 +93,8 @@ def test_the_next_is_not_alone_where_several_tie(make_study: MakeStudy) -> None:
     (sentence,) = headline(make_study(levels).results[0]).sentences
     assert "p99: dctcp leads with 1.00" in sentence
     assert (
-        "lower than the next, reno, not significantly different from cubic (8.02 ms) and bbr (8." in sentence
+        "lower than the next, reno (which does not differ significantly from cubic (8.02 ms) and bbr (8."
+        in sentence
     )
 
 

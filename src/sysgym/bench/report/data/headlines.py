@@ -54,7 +54,7 @@ def _leader(result: ScenarioResult, metric: Metric) -> str:
     equals = [name for name in found.worse[1:] if not differs(result, name, second, metric.name)]
     following = f"the next, {second}"
     if equals:
-        following += f", not significantly different from {_some(result, equals, metric.name)}"
+        following += f" (which does not differ significantly from {_some(result, equals, metric.name)})"
     return f"{metric.label}: {found.best} leads with {shown}, {than} {following}{condition}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.transforms import Bbox
 
 from sysgym.bench.report.texts import in_picture
@@ -95,11 +96,17 @@ DIRECTIONS = (
 )  # fmt: skip
 """Positions of a name relative to its point, the preferred first."""
 
+CLEARLY_FARTHER = 1.5
+"""Ratio of distances from which a name clearly belongs to the nearer of two points."""
+
 
 def name_points(
     axes: Any, points: Mapping[str, tuple[float, float]], strong: Sequence[str], ink: str
 ) -> None:
     """Write every name beside its point, where possible without covering other names or points.
+
+    No name is nearer to another point than to its own; one that would be about as near to both is written
+    farther away, with a line.
 
     Args:
         axes: Matplotlib axes with everything else drawn and final limits.
@@ -128,7 +135,13 @@ def name_points(
         box = written.get_window_extent()
         x, y = places[name]
         candidates = list(_candidates(x, y, box.width, box.height, per_point))
-        offset = min(range(len(candidates)), key=lambda index: _covered(candidates[index], taken, room))
+        others = [place for other, place in places.items() if other != name]
+        costs = [_covered(one, taken, room) for one in candidates]
+        for index, candidate in enumerate(candidates):
+            ratio = CLEARLY_FARTHER if index < len(DIRECTIONS) else 1.0  # the others have a line
+            if any(_gap(candidate, *other) < ratio * _gap(candidate, x, y) for other in others):
+                costs[index] += box.width * box.height
+        offset = costs.index(min(costs))
         chosen = candidates[offset]
         written.set_position(((chosen.x0 - x) / per_point, (chosen.y0 - y) / per_point))
         taken.append(chosen)
@@ -145,6 +158,11 @@ def _candidates(x: float, y: float, width: float, height: float, per_point: floa
             step = distance * per_point
             left = x + right * step - (0.0 if right > 0.0 else width if right < 0.0 else 0.5 * width)
             yield Bbox.from_bounds(left, y + up * step - 0.4 * height, width, height)
+
+
+def _gap(box: Bbox, x: float, y: float) -> float:
+    """Return the distance of a point from a box, pixels."""
+    return float(np.hypot(max(box.x0 - x, x - box.x1, 0.0), max(box.y0 - y, y - box.y1, 0.0)))
 
 
 def _covered(box: Bbox, taken: Sequence[Bbox], room: Bbox) -> float:
