@@ -63,9 +63,11 @@ def read_trace(path: Path, *, whole_stages: bool = False) -> TrainingTrace:
         TraceError: If the file cannot be read, is of another format, or has no step that can be used.
         MissingExtra: If the library for Parquet is not installed.
     """
+    if not path.exists():
+        raise TraceError(path, "no such file or folder", "the files of a training job", "check the path")
     suffix = check_table_name(path)
     if not path.is_file():
-        raise TraceError(path, "no such file", "a table of operations", "check the path")
+        raise TraceError(path, "no file", "a table of operations", "check the path")
     columns = _read_parquet(path) if suffix == ".parquet" else _read_csv(path)
     found = trace_of_rows(path.stem, columns, path)
     if whole_stages and found.operations.parts is not None:
@@ -149,8 +151,6 @@ def check_table_name(path: Path) -> str:
         TraceError: If the name has another ending.
     """
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES and not path.exists():
-        raise TraceError(path, "no such file or folder", "the files of a training job", _REMEDY)
     if suffix not in SUFFIXES:
         raise TraceError(path, f'a name that ends in "{suffix}"', " or ".join(SUFFIXES), _REMEDY)
     return suffix

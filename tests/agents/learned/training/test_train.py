@@ -221,6 +221,11 @@ def test_a_class_is_kept_by_its_name_and_anything_else_is_refused_at_once(
     assert not (tmp_path / "other").exists()
 
 
+def test_a_value_that_the_learner_refuses_is_said_in_a_sentence(train_tiny: Train, tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match=r"ppo refuses its hyper-parameters .*'fast'.*: .*learning rate"):
+        train_tiny(tmp_path / "run", hyper_parameters={"learning_rate": "fast"})
+
+
 def test_a_folder_with_a_run_is_not_trained_over(ppo_run: Path, train_tiny: Train) -> None:
     before = {path: path.read_bytes() for path in ppo_run.rglob("*") if path.is_file()}
     with pytest.raises(SysgymError, match="holds a run already"):

@@ -11,6 +11,7 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.base import multiplicative_decrease, restart_from_one
 from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import SysgymError
 
 
 def settled(
@@ -173,3 +174,14 @@ def test_duplicates_are_what_arrives_beyond_a_hole() -> None:
         assert (network.ports().dropped_packets.sum() > 0) == (buffer_bytes == 10_000)
     assert duplicates[10_000] > 0
     assert duplicates[2_000_000] == 0
+
+
+def test_a_callback_with_other_arguments_is_named() -> None:
+    def on_ack(flow: Any) -> None:
+        del flow
+
+    law = Transport("one", "one argument", on_ack=on_ack)  # type: ignore[arg-type]
+    with pytest.raises(
+        SysgymError, match=r"on_ack .*test_behaviour.py:\d+\) takes 1 .*on_ack\(flow, event\)"
+    ):
+        law.callbacks()

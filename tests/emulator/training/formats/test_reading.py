@@ -37,5 +37,8 @@ def test_files_that_are_no_job_are_errors(trace: TrainingTrace, tmp_path: Path) 
         read_job([tmp_path])
     with pytest.raises(TraceError, match=r"2 files, among them table\.csv and rank0\.json\.gz"):
         read_job([table, DATA / "rank0.json.gz"])
+    with pytest.raises(TraceError, match="no such file or folder"):
+        read_job([tmp_path / "job.pkl"])
+    (tmp_path / "job.pkl").touch()
     with pytest.raises(TraceError, match=r'a name that ends in "\.pkl"'):
         read_job([tmp_path / "job.pkl"])

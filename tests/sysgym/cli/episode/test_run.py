@@ -96,6 +96,12 @@ def test_an_agent_of_the_users_own_plays(tiny: Path, agents_file: Path, command_
     assert 'no contender of the family congestion is named "fragile"' in unknown.stderr
 
 
+def test_a_policy_of_the_package_is_named_by_its_scenario(call: Call) -> None:
+    seed = ("--seed", "3", "--json")
+    named = _played(call("run", "iroko-dumbbell-10m", "-c", "ppo@iroko-dumbbell-10m", *seed))
+    assert named == _played(call("run", "iroko-dumbbell-10m", "--agent", "ppo", *seed))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
