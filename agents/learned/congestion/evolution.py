@@ -126,10 +126,10 @@ def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None
 def _cut_curve(path: Path, generations: int) -> None:
     """Delete the lines of generations that were not stored, as a kill may come between line and state."""
     if path.is_file():
-        head, *lines = path.read_text().splitlines()
-        kept = [line for line in lines if _generation_of(line) <= generations]
+        lines = path.read_text().splitlines()
+        kept = lines[:1] + [line for line in lines[1:] if _generation_of(line) <= generations]
         if kept != lines:
-            write_atomically(path, "".join(f"{line}\n" for line in (head, *kept)).encode())
+            write_atomically(path, "".join(f"{line}\n" for line in kept).encode())
 
 
 def _generation_of(line: str) -> float:

@@ -52,10 +52,11 @@ def _leader(result: ScenarioResult, metric: Metric) -> str:
     gap = relative(estimates[found.best].value - estimates[second].value, estimates[second].value)
     than = f"{gap} {'as' if gap.endswith('as much') else 'than'}" if gap else "ahead of"
     equals = [name for name in found.worse[1:] if not differs(result, name, second, metric.name)]
-    following = f"the next, {second}"
+    sentence = f"{metric.label}: {found.best} leads with {shown}, {than} the next, {second}{condition}"
     if equals:
-        following += f" (which does not differ significantly from {_some(result, equals, metric.name)})"
-    return f"{metric.label}: {found.best} leads with {shown}, {than} {following}{condition}"
+        does = "do" if len(equals) > 1 else "does"
+        sentence += f"; {_some(result, equals, metric.name)} {does} not differ significantly from {second}"
+    return sentence
 
 
 def _some(result: ScenarioResult, names: Sequence[str], metric: str) -> str:
