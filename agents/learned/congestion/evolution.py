@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import installed_versions
 from sysgym.agents.learned.congestion.law import Law, LawForm
+from sysgym.agents.learned.curves import begin_curve
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 from sysgym.scenarios.files import own_file, read_limited, storing, write_atomically
@@ -120,21 +121,7 @@ def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None
             f"{folder}: cannot go on, the search there has another {others[0]};"
             " ask for the same again, or use another folder"
         )
-    _cut_curve(folder / CURVE, search.generations)
-
-
-def _cut_curve(path: Path, generations: int) -> None:
-    """Delete the lines of generations that were not stored, as a kill may come between line and state."""
-    if path.is_file():
-        lines = path.read_text().splitlines()
-        kept = lines[:1] + [line for line in lines[1:] if _generation_of(line) <= generations]
-        if kept != lines:
-            write_atomically(path, "".join(f"{line}\n" for line in kept).encode())
-
-
-def _generation_of(line: str) -> float:
-    cells = line.split(",")
-    return int(cells[0]) if len(cells) == len(CURVE_COLUMNS) and cells[0].isdigit() else math.inf
+    begin_curve(folder / CURVE, CURVE_COLUMNS, search.generations)
 
 
 def keep_generation(
@@ -145,7 +132,7 @@ def keep_generation(
     shown = "" if validation is None else f"{validation:.4f}"
     line = (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", shown)
     with storing(path), open(path, "a", newline="", opener=own_file) as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         if file.tell() == 0:
             writer.writerow(CURVE_COLUMNS)
         writer.writerow(line)

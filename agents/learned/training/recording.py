@@ -14,11 +14,12 @@ from typing import Any, Self
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
+from sysgym.agents.learned.curves import begin_curve
 from sysgym.agents.learned.training.learner import restore_chance
 from sysgym.agents.learned.training.progress import Progress, new_bar
 from sysgym.agents.learned.training.resuming import Resumed
 from sysgym.agents.learned.training.run import Training
-from sysgym.scenarios.files import storing, write_atomically
+from sysgym.scenarios.files import storing
 from sysgym.scenarios.interrupts import interrupts_kept
 
 COLUMNS = ("total_steps", "wall_s", "episode_return_mean")
@@ -62,7 +63,7 @@ class Recording(BaseCallback):
         earlier = resumed.state["returns"] if resumed else []
         self._returns: deque[float] = deque(earlier, maxlen=EPISODES_AVERAGED)
         self._curve = training.folder / "progress.csv"
-        _cut_curve(self._curve, self._saved_at)
+        begin_curve(self._curve, COLUMNS, self._saved_at)
         self._bar: Any = None
 
     @property
@@ -140,15 +141,3 @@ class Recording(BaseCallback):
             self._bar.update(self._task, completed=self.num_timesteps, note=note)
         elif callable(self._progress):
             self._progress(self.num_timesteps)
-
-
-def _cut_curve(path: Path, total_steps: int) -> None:
-    """Begin the curve, or delete the part after the checkpoint from which the run resumes."""
-    rows = []
-    if path.is_file():
-        with path.open(newline="") as file:
-            rows = [
-                row for row in csv.reader(file) if row and row[0].isdigit() and int(row[0]) <= total_steps
-            ]
-    lines = [",".join(COLUMNS), *(",".join(row) for row in rows)]
-    write_atomically(path, ("\n".join(lines) + "\n").encode())

@@ -245,16 +245,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
         return self.observations.index
 
     def observation_part(self, feature: str, age: int = 0) -> slice:
-        """Return the slice of a feature group in the observation.
-
-        Args:
-            feature: Name of the group.
-            age: 0 for the newest interval.
-
-        Raises:
-            UnknownName: If the observation does not include the group.
-            ValueError: If the observation does not include an interval of this age.
-        """
+        """Return the slice of a feature group; arguments and errors as for ``observations.part``."""
         return self.observations.part(feature, age)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -32,6 +32,9 @@ class _Screen(Console):
     Brackets in a path or a name are no markup; parts of a line get a style by ``Text.assemble``.
     """
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, highlight=False, **settings)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             shown = segment.control or segment.text.isprintable()
@@ -40,9 +43,9 @@ class _Screen(Console):
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console; output into a pipe is not cut to 80 columns."""
-    made = _Screen(stderr=stderr, markup=False, highlight=False)
+    made = _Screen(stderr=stderr)
     if not made.is_terminal and "COLUMNS" not in made._environ:
-        made = _Screen(stderr=stderr, markup=False, highlight=False, width=WIDTH_OF_PIPES)
+        made = _Screen(stderr=stderr, width=WIDTH_OF_PIPES)
     return made
 
 
@@ -50,7 +53,7 @@ def page() -> Console:
     """Return a console that does not wrap lines in a pipe, so that ``grep`` finds whole lines."""
     made = console()
     if not made.is_terminal and "COLUMNS" not in made._environ:
-        made = _Screen(markup=False, highlight=False, width=WIDEST)
+        made = _Screen(width=WIDEST)
     return made
 
 

@@ -48,7 +48,7 @@ def nurd_release(
     except KeyboardInterrupt:
         screen.print("stopped; nothing was written")
         raise typer.Exit(130) from None
-    screen.print(f"{WARNING}", style="bold yellow")
+    screen.print(WARNING, style="bold yellow")
     for label, cells in table(results):
         rows = list(zip(COLUMNS, cells, strict=True))
         screen.print(screen_table("evaluation", ">F1", title=f"\n{label}", rows=rows))

@@ -1,0 +1,31 @@
+"""Learning curves in CSV files, whose first column says how far a run was."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from sysgym.scenarios.files import write_atomically
+
+
+def begin_curve(path: Path, columns: Sequence[str], last: int) -> None:
+    """Begin a curve, or delete its lines after the state from which a run resumes.
+
+    A kill can come between a line and the state that belongs to it, and within a line.
+
+    Args:
+        path: The file.
+        columns: Names of the columns.
+        last: Largest number of the first column whose state was stored.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    rows = []
+    if path.is_file():
+        with path.open(newline="") as file:
+            whole = [row for row in csv.reader(file) if len(row) == len(columns) and row[0].isdigit()]
+        rows = [row for row in whole if int(row[0]) <= last]
+    lines = [",".join(row) for row in (columns, *rows)]
+    write_atomically(path, ("\n".join(lines) + "\n").encode())
