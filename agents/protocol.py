@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import gymnasium as gym
+import numpy as np
+
+from sysgym.scenarios.errors import SysgymError
+
+World = TypeVar("World", bound=gym.Env[Any, Any])
 
 
 @runtime_checkable
@@ -38,6 +43,34 @@ def environment_arguments(agent: Agent) -> Mapping[str, Any]:
     """Return the arguments that the environment must be created with for this agent."""
     arguments: Mapping[str, Any] = getattr(agent, "env_kwargs", {})
     return arguments
+
+
+def world_of(env: gym.Env[Any, Any], agent: str, kind: type[World]) -> World:
+    """Return the environment below all wrappers.
+
+    Args:
+        env: The environment.
+        agent: Name of the agent that plays it.
+        kind: Class of the environments that the agent can play.
+
+    Raises:
+        SysgymError: If it is of another class.
+    """
+    world = env.unwrapped
+    if not isinstance(world, kind):
+        raise SysgymError(f'the agent "{agent}" plays {kind.__name__}, not {type(world).__name__}')
+    return world
+
+
+def episode_rng(env: gym.Env[Any, Any], stream: int) -> np.random.Generator:
+    """Return a random generator for an agent, seeded by the episode.
+
+    Args:
+        env: The environment, after its reset.
+        stream: Random stream of the agent, distinct from that of the problem with the same seed.
+    """
+    seed = getattr(env.unwrapped, "episode_seed", None)
+    return np.random.default_rng([stream, 0 if seed is None else int(seed)])
 
 
 def play_episode(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -25,7 +25,7 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
     Attributes:
         SCENARIO: Class of the family's scenarios.
         REWARDS: Rewards by name.
-        WEIGHT_NAMES: Function that returns the weights of all rewards of the family.
+        FAMILY_REWARDS: Rewards of all environments of the family, where it has several.
         OBSERVERS: Observations by name.
         scenario: The scenario.
         drawn: The scenario of this episode.
@@ -41,7 +41,7 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
     ARGUMENTS = OBSERVATION_ARGUMENT
     SCENARIO: type[ScenarioT]
     REWARDS: ClassVar[Mapping[str, Reward[Any]]]
-    WEIGHT_NAMES: ClassVar[Callable[[], set[str]]]
+    FAMILY_REWARDS: ClassVar[Sequence[Mapping[str, Reward[Any]]]] = ()
     OBSERVERS: ClassVar[Mapping[str, Observer[Any, Any]]]
 
     def __init__(
@@ -64,7 +64,7 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
         self.split, self.render_mode = split, render_mode
         self._seeds = self.scenario.splits[split].seeds
         declared = self.scenario.reward  # type: ignore[attr-defined]  # every family's scenarios have one
-        self.reward = reward_of(declared, reward, self.REWARDS, type(self).WEIGHT_NAMES())
+        self.reward = reward_of(declared, reward, self.REWARDS, self.FAMILY_REWARDS)
         self.observer = get_observer(observation, self.OBSERVERS)
         self.observation_space = space_of(self.observer, self.scenario)
         self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(self._n_actions)

@@ -8,9 +8,12 @@ itself, but for its events, so that frames can be left out if their events are a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+EnvT = TypeVar("EnvT")
 
 Values = dict[str, Any]
 """Numbers, or lists of numbers or rows, by key."""
@@ -261,3 +264,48 @@ class LiveView(Protocol):
         Raises:
             SysgymError: If the key or the value is not possible.
         """
+
+
+class DecisionsView(ABC, Generic[EnvT]):
+    """Base class of views with a frame for each decision and without settings.
+
+    Args:
+        env: The environment.
+    """
+
+    def __init__(self, env: EnvT) -> None:
+        self._env = env
+        self._emit: Emit
+
+    def watch(self, emit: Emit) -> None:
+        """Begin to report frames, from the next reset on."""
+        self._emit = emit
+
+    def scene(self) -> Scene:
+        """Return the scene of the present episode, and report its first frame."""
+        scene = self._scene()
+        self._emit(self._frame())
+        return scene
+
+    def set_interval(self, interval: float) -> None:
+        """Do nothing: there is a frame for each decision."""
+
+    def after_step(self) -> None:
+        """Report what a decision has changed."""
+        self._emit(self._frame())
+
+    def change(self, key: str, value: float | str) -> None:
+        """Do nothing: there are no settings that could change."""
+
+    @abstractmethod
+    def _scene(self) -> Scene:
+        """Return the scene of the present episode."""
+
+    @abstractmethod
+    def _frame(self) -> LaneFrame:
+        """Return the numbers of the present state."""
+
+
+def rounded(value: float) -> float:
+    """Return a number with five significant digits, so that files stay small."""
+    return float(f"{value:.5g}")

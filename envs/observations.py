@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sysgym.envs.lifecycle import ArgumentError, Kinds
 from sysgym.scenarios.errors import UnknownName
@@ -93,6 +94,13 @@ class Column(NamedTuple):
 Columns = Mapping[str, Column]
 
 
+class Limits(NamedTuple):
+    """Least and largest values of the columns of a table."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
 def table_space(columns: Columns, *rows: int) -> gym.spaces.Box:
     """Return the space of a table with these columns, or of one row of it.
 
@@ -100,13 +108,21 @@ def table_space(columns: Columns, *rows: int) -> gym.spaces.Box:
         columns: The columns by name.
         *rows: Number of rows; omitted for a single row, shape (columns,).
     """
-    low, high = ([getattr(column, end) for column in columns.values()] for end in ("low", "high"))
-    shape = (*rows, len(columns))
-    return gym.spaces.Box(
-        np.broadcast_to(np.asarray(low, np.float32), shape),
-        np.broadcast_to(np.asarray(high, np.float32), shape),
-        dtype=np.float32,
+    low, high = (np.broadcast_to(end.astype(np.float32), (*rows, len(columns))) for end in limits(columns))
+    return gym.spaces.Box(low, high, dtype=np.float32)
+
+
+def limits(columns: Columns) -> Limits:
+    """Return the least and the largest value of each column, two arrays of float64 [columns]."""
+    return Limits(
+        np.array([column.low for column in columns.values()], np.float64),
+        np.array([column.high for column in columns.values()], np.float64),
     )
+
+
+def clipped(values: ArrayLike, within: Limits) -> NDArray[np.float32]:
+    """Return a table with these limits of columns, or a row of it, as the observation has it."""
+    return np.asarray(np.clip(values, within.low, within.high), np.float32)
 
 
 def flags_space(*shape: int) -> gym.spaces.Box:

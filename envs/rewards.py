@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
@@ -83,7 +83,7 @@ def reward_of(
     scenario: OfScenario,
     reward: str | RewardT | None,
     rewards: Mapping[str, RewardT],
-    others: Collection[str] = (),
+    family_rewards: Sequence[Mapping[str, Reward[Any]]] = (),
 ) -> RewardT:
     """Return the reward of an environment: the given one, or that of the scenario.
 
@@ -93,13 +93,17 @@ def reward_of(
         scenario: Table ``reward`` of the scenario.
         reward: A reward, or its name; None: the scenario's.
         rewards: Rewards of the environment by name.
-        others: Weights of the family's other rewards, which the scenario may set too.
+        family_rewards: Rewards of all environments of the family, where it has several; a scenario may set
+            weights for each of them.
 
     Raises:
         UnknownName: If there is no such reward or weight.
     """
     found = get_reward(scenario.name if reward is None else reward, rewards)
-    return found.with_weights(scenario.weights, others) if reward in (None, scenario.name) else found
+    if reward not in (None, scenario.name):
+        return found
+    others = {name for of_env in family_rewards for one in of_env.values() for name in one.weights}
+    return found.with_weights(scenario.weights, others)
 
 
 def total(terms: Mapping[str, float]) -> float:

@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.bursts.base import mux_of
+from sysgym.agents.protocol import world_of
 from sysgym.emulator.bursts.multiplexing import ACTIONS, BATCHES, MOST_PIECES, outcomes
+from sysgym.envs.bursts.mux import BurstMux
 from sysgym.envs.bursts.observation import MUX_COLUMNS
 from sysgym.scenarios.errors import SysgymError
 
@@ -53,7 +54,7 @@ class ConstantBackground:
         Raises:
             SysgymError: If the environment is another one.
         """
-        mux_of(env, self.name)
+        world_of(env, self.name, BurstMux)
 
     def act(self, observation: Any) -> int:
         """Return the action."""
@@ -98,7 +99,7 @@ class Aimd:
         Raises:
             SysgymError: If the environment is another one.
         """
-        mux_of(env, self.name)
+        world_of(env, self.name, BurstMux)
         self._pieces, self._waited = 1, 0
 
     def act(self, observation: Any) -> int:
@@ -139,7 +140,7 @@ class ModelBased:
         Raises:
             SysgymError: If the environment is another one.
         """
-        self._world = mux_of(env, self.name)
+        self._world = world_of(env, self.name, BurstMux)
         self._estimate = self._world.drawn.background.interference
         self._action = 0
 

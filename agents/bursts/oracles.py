@@ -6,8 +6,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.bursts.base import mux_of, plan_of
+from sysgym.agents.protocol import world_of
 from sysgym.emulator.bursts.planning import optimal_plan
+from sysgym.envs.bursts.mux import BurstMux
 from sysgym.envs.bursts.plan import BurstPlan
 
 
@@ -24,11 +25,11 @@ class Oracle:
             SysgymError: If the environment belongs to another family.
         """
         if isinstance(env.unwrapped, BurstPlan):
-            world = plan_of(env, self.name)
+            world = world_of(env, self.name, BurstPlan)
             value = world.drawn.background.idle_value
             actions = optimal_plan(world.layers, world.true_steps_s, value)[0]
         else:
-            actions = mux_of(env, self.name).episode.worth.argmax(axis=1)
+            actions = world_of(env, self.name, BurstMux).episode.worth.argmax(axis=1)
         self._actions = iter(actions.tolist())
 
     def act(self, observation: Any) -> int:

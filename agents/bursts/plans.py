@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.bursts.base import plan_of
+from sysgym.agents.protocol import episode_rng, world_of
 from sysgym.emulator.bursts.layers import step_times_s
 from sysgym.emulator.bursts.planning import IntArray, knee_plan, optimal_plan, published_plan
 from sysgym.envs.bursts.plan import BurstPlan
@@ -34,7 +34,7 @@ class PlanningAgent:
         Raises:
             SysgymError: If the environment is another one.
         """
-        self._plan: Iterator[int] = iter(self.plan(plan_of(env, self.name)).tolist())
+        self._plan: Iterator[int] = iter(self.plan(world_of(env, self.name, BurstPlan)).tolist())
 
     def act(self, observation: Any) -> int:
         """Return the exponent of the next layer."""
@@ -140,9 +140,9 @@ class RandomAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Seed the generator by the episode."""
-        world: Any = env.unwrapped
-        self._n_actions = int(world.action_space.n)
-        self._rng = np.random.default_rng([STREAM, world.episode_seed or 0])
+        space: Any = env.action_space
+        self._n_actions = int(space.n)
+        self._rng = episode_rng(env, STREAM)
 
     def act(self, observation: Any) -> int:
         """Draw an action."""

@@ -8,11 +8,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.protocol import world_of
 from sysgym.emulator.collectives.schedule import Plan, Schedule
 from sysgym.emulator.collectives.spread import Spread
 from sysgym.emulator.collectives.task import SynthesisTask
 from sysgym.envs.collectives.synthesis import CollectiveSynthesis
-from sysgym.scenarios.errors import SysgymError
 
 
 class Synthesizer:
@@ -32,7 +32,7 @@ class Synthesizer:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        world = world_of(env, self.name)
+        world = world_of(env, self.name, CollectiveSynthesis)
         world.follow(self.plans(world.task, np.random.default_rng([self.STREAM, world.episode_seed or 0])))
 
     def act(self, observation: Any) -> int:
@@ -58,15 +58,3 @@ class Synthesizer:
     def synthesize(self, task: SynthesisTask, rng: np.random.Generator | None = None) -> Schedule:
         """Return the schedule of a task, without an environment."""
         return Schedule.of_plans(task, self.plans(task, rng or np.random.default_rng(0)))
-
-
-def world_of(env: gym.Env[Any, Any], agent: str) -> CollectiveSynthesis:
-    """Return the environment below all wrappers.
-
-    Raises:
-        SysgymError: If it belongs to another family.
-    """
-    world = env.unwrapped
-    if not isinstance(world, CollectiveSynthesis):
-        raise SysgymError(f'the agent "{agent}" plays CollectiveSynthesis, not {type(world).__name__}')
-    return world

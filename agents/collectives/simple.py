@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.collectives.base import world_of
+from sysgym.agents.protocol import episode_rng, world_of
+from sysgym.envs.collectives.synthesis import CollectiveSynthesis
 
 STREAM = 0xC0117
 """Random stream of the random agent."""
@@ -24,7 +25,8 @@ class RandomAgent:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        self._rng = np.random.default_rng([STREAM, world_of(env, self.name).episode_seed or 0])
+        world_of(env, self.name, CollectiveSynthesis)
+        self._rng = episode_rng(env, STREAM)
 
     def act(self, observation: Any) -> int:
         """Draw an action."""
@@ -42,7 +44,7 @@ class EarliestAgent:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        world_of(env, self.name)
+        world_of(env, self.name, CollectiveSynthesis)
 
     def act(self, observation: Any) -> int:
         """Return the first row."""

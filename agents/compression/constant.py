@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import gymnasium as gym
-import numpy as np
 
-from sysgym.agents.compression.base import world_of
+from sysgym.agents.protocol import episode_rng, world_of
+from sysgym.envs.compression.grad_compress import GradCompress
 from sysgym.scenarios.schema.compression import METHODS
 
 STREAM = 0xC0DE
@@ -31,7 +31,7 @@ class ConstantAgent:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        world_of(env, self.name)
+        world_of(env, self.name, GradCompress)
 
     def act(self, observation: Any) -> int:
         """Return the method's number."""
@@ -101,7 +101,8 @@ class RandomAgent:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        self._rng = np.random.default_rng([STREAM, world_of(env, self.name).episode_seed or 0])
+        world_of(env, self.name, GradCompress)
+        self._rng = episode_rng(env, STREAM)
 
     def act(self, observation: Any) -> int:
         """Draw an action."""

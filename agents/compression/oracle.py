@@ -6,7 +6,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.compression.base import world_of
+from sysgym.agents.protocol import world_of
+from sysgym.envs.compression.grad_compress import GradCompress
 
 
 class OracleAgent:
@@ -21,7 +22,7 @@ class OracleAgent:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        self._methods = iter(world_of(env, self.name).run.optimum.methods.tolist())
+        self._methods = iter(world_of(env, self.name, GradCompress).run.optimum.methods.tolist())
 
     def act(self, observation: Any) -> int:
         """Return the next method."""

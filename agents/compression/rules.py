@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.compression.base import world_of
+from sysgym.agents.protocol import world_of
+from sysgym.envs.compression.grad_compress import GradCompress
 from sysgym.envs.compression.observation import NAMES, expected_gains
 from sysgym.scenarios.errors import SysgymError, UnknownName
 from sysgym.scenarios.schema.compression import METHODS
@@ -46,7 +47,7 @@ class CrossoverAgent:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        self._world = world_of(env, self.name)
+        self._world = world_of(env, self.name, GradCompress)
         self._mean: float | None = None
         self._method = 0
 
@@ -91,7 +92,7 @@ class AccordionAgent:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        world_of(env, self.name)
+        world_of(env, self.name, GradCompress)
 
     def act(self, observation: Any) -> int:
         """Return the method for the present phase."""

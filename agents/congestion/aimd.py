@@ -7,7 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.agents.protocol import world_of
+from sysgym.envs.congestion.base import Array
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.paths import paths_of_hosts
 
 
@@ -37,7 +39,7 @@ class AimdAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Look up the congestion signals in the observation, and the ports on each host's paths."""
-        world = congestion_env(env)
+        world = world_of(env, self.name, DatacenterCC)
         self._marks = world.observation_part("mark_fraction")
         self._delays = world.observation_part("queue_delay")
         self._active = world.observation_part("active")
@@ -45,7 +47,7 @@ class AimdAgent:
         self._world = world
         self._rates = np.full(world.fabric.n_hosts, self.start)
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Increase or decrease the rate of each host."""
         congested_ports = (observation[self._marks] > 0.0) | (observation[self._delays] > self.delay_limit)
         congested = (self._uses & congested_ports).any(axis=1)

@@ -9,7 +9,9 @@ import gymnasium as gym
 import numpy as np
 
 from sysgym.agents.congestion.fixed_fair import FixedFairAgent
-from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.agents.protocol import world_of
+from sysgym.envs.congestion.base import Array
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.paths import largest_on_paths, paths_of_hosts
 from sysgym.scenarios.errors import SysgymError
 
@@ -40,12 +42,12 @@ class FairFeedbackAgent(FixedFairAgent):
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Compute the shares, and look up the ports on each host's paths."""
         super().begin(env)
-        world = congestion_env(env)
+        world = world_of(env, self.name, DatacenterCC)
         self._world = world
         self._delays = world.observation_part("queue_delay")
         self._uses = paths_of_hosts(world.network, world.fabric)
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Return the shares, less the gain times the longest queueing delay."""
         delay = largest_on_paths(self._uses, observation[self._delays])
         allowed = self._world.actions.native_space

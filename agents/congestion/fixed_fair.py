@@ -6,7 +6,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.agents.protocol import world_of
+from sysgym.envs.congestion.base import Array
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks
 from sysgym.scenarios.errors import SysgymError
 
@@ -35,10 +37,10 @@ class FixedFairAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Compute the shares."""
-        world = congestion_env(env)
+        world = world_of(env, self.name, DatacenterCC)
         self._shares = self.fraction * LoadedLinks(world.network, world.fabric).static_shares()
-        self._action: Action = world.action_for(self._shares)
+        self._action: Array = world.action_for(self._shares)
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Return the shares."""
         return self._action

@@ -7,21 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.congestion.world import Action
+from sysgym.agents.protocol import world_of
+from sysgym.envs.congestion.base import Array
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
-from sysgym.scenarios.errors import SysgymError
-
-
-def flow_env(env: gym.Env[Any, Any]) -> FlowCC:
-    """Return the environment without wrappers.
-
-    Raises:
-        SysgymError: If the environment is not FlowCC.
-    """
-    unwrapped = env.unwrapped
-    if not isinstance(unwrapped, FlowCC):
-        raise SysgymError(f"this agent plays sysgym/FlowCC-v0, not {type(unwrapped).__name__}")
-    return unwrapped
 
 
 class FlowFixedAgent:
@@ -34,10 +22,10 @@ class FlowFixedAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Read the rate."""
-        self._env = flow_env(env)
+        self._env = world_of(env, self.name, FlowCC)
         self._rate_bps = self._env.sender.rate_bps
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Request the same rate again."""
         if self._env.preset.window:
             return np.zeros(1, np.float32)
@@ -72,11 +60,11 @@ class FlowAimdAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Start at the current rate of the flow."""
-        self._env = flow_env(env)
+        self._env = world_of(env, self.name, FlowCC)
         self._place = {feature.name: at for at, feature in enumerate(self._env.preset.features)}
         self._rate_bps = self._env.sender.rate_bps
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Increase or decrease the rate."""
         sender = self._env.sender
         if self._congested(observation):
@@ -114,11 +102,11 @@ class FlowOracleAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Store the environment."""
-        self._env = flow_env(env)
+        self._env = world_of(env, self.name, FlowCC)
         links = self._env.network.routes()[0]
         self._links = links[links >= 0]
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Request the fair share."""
         network = self._env.network
         rate_bps = self._env.world.fair_rate_bps()

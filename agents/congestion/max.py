@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.congestion.world import Action
+from sysgym.envs.congestion.base import Array
 
 
 class MaxAgent:
@@ -16,10 +16,10 @@ class MaxAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Look up the highest action."""
-        highest: Action = env.action_space.high.copy()  # type: ignore[attr-defined]
+        highest: Array = env.action_space.high.copy()  # type: ignore[attr-defined]
         # Where actions multiply a window, the highest action is not the neutral one.
-        self._action: Action = getattr(env.unwrapped, "uncapped_action", highest)
+        self._action: Array = getattr(env.unwrapped, "uncapped_action", highest)
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Return the highest action."""
         return self._action

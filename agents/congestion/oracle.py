@@ -7,7 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.agents.protocol import world_of
+from sysgym.envs.congestion.base import Array
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks
 
 LEAST_CAPACITY = 0.1
@@ -27,11 +29,11 @@ class OracleAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Read the paths of this episode."""
-        self._env = congestion_env(env)
+        self._env = world_of(env, self.name, DatacenterCC)
         self._links = LoadedLinks(self._env.network, self._env.fabric)
         self._idle_share = self._links.static_shares()
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Divide the capacity among the flows active now."""
         network, fabric = self._env.network, self._env.fabric
         flows = network.flows()

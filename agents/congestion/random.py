@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.congestion.world import Action
+from sysgym.agents.protocol import episode_rng
+from sysgym.envs.congestion.base import Array
 
 STREAM = 0x5EED
 """Random stream of the agent, distinct from that of the workload with the same seed."""
@@ -20,12 +21,11 @@ class RandomAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Seed the generator with the episode seed."""
-        seed: int | None = getattr(env.unwrapped, "episode_seed", None)
-        self._rng = np.random.default_rng([STREAM, 0 if seed is None else seed])
+        self._rng = episode_rng(env, STREAM)
         self._space: Any = env.action_space
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Draw an action."""
         low, high = self._space.low, self._space.high
-        drawn: Action = self._rng.uniform(low, high).astype(np.float32)
+        drawn: Array = self._rng.uniform(low, high).astype(np.float32)
         return drawn

@@ -10,9 +10,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.protocol import world_of
 from sysgym.envs.diagnosis.observation import NOT_ASKED, PART_COLUMNS
 from sysgym.envs.diagnosis.training_diagnosis import TrainingDiagnosis
-from sysgym.scenarios.errors import SysgymError
 
 FloatArray = NDArray[np.float64]
 PLACE = {name: place for place, name in enumerate(PART_COLUMNS)}
@@ -68,7 +68,7 @@ class Questioner:
         Raises:
             SysgymError: If it belongs to another family.
         """
-        self._world = world_of(env, self.name)
+        self._world = world_of(env, self.name, TrainingDiagnosis)
 
     def act(self, observation: Any) -> int:
         """Ask the next question, or name a part."""
@@ -85,15 +85,3 @@ class Questioner:
     @abstractmethod
     def culprit(self, parts: PartTable) -> int:
         """Return the row to name."""
-
-
-def world_of(env: gym.Env[Any, Any], agent: str) -> TrainingDiagnosis:
-    """Return the environment below all wrappers.
-
-    Raises:
-        SysgymError: If it belongs to another family.
-    """
-    world = env.unwrapped
-    if not isinstance(world, TrainingDiagnosis):
-        raise SysgymError(f'the agent "{agent}" plays TrainingDiagnosis, not {type(world).__name__}')
-    return world

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from sysgym.agents.diagnosis.base import FloatArray, PartTable, Questioner
+from sysgym.agents.protocol import episode_rng
 from sysgym.scenarios.errors import SysgymError
 
 STREAM = 0xD1A7
@@ -170,7 +171,7 @@ class RandomAgent(Questioner):
             SysgymError: If the environment belongs to another family.
         """
         super().begin(env)
-        self._rng = np.random.default_rng([STREAM, self._world.episode_seed or 0])
+        self._rng = episode_rng(env, STREAM)
 
     def culprit(self, parts: PartTable) -> int:
         """Draw a row."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import gymnasium as gym
-
 from sysgym.emulator.failslow.run import Action
-from sysgym.envs.failslow.fail_slow import FailSlow
 from sysgym.envs.failslow.observation import COLUMNS
-from sysgym.scenarios.errors import SysgymError
 
 PLACE = {name: place for place, name in enumerate(COLUMNS)}
 """Place of every value in the observation."""
@@ -44,15 +40,3 @@ def restart(observation: Any) -> Action:
     """Return a restart, or first a checkpoint if it takes less time than what would be lost."""
     lost = observation[PLACE["since_checkpoint"]] > observation[PLACE["checkpoint_cost"]]
     return Action.CHECKPOINT if lost else Action.RESTART
-
-
-def world_of(env: gym.Env[Any, Any], agent: str) -> FailSlow:
-    """Return the environment below all wrappers.
-
-    Raises:
-        SysgymError: If it belongs to another family.
-    """
-    world = env.unwrapped
-    if not isinstance(world, FailSlow):
-        raise SysgymError(f'the agent "{agent}" plays FailSlow, not {type(world).__name__}')
-    return world

@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.failslow.base import world_of
+from sysgym.agents.protocol import world_of
 from sysgym.emulator.failslow.run import Action, FailSlowRun
+from sysgym.envs.failslow.fail_slow import FailSlow
 
 
 class Clairvoyant:
@@ -26,7 +27,7 @@ class Clairvoyant:
         Raises:
             SysgymError: If it belongs to another family.
         """
-        self._world = world_of(env, self.name)
+        self._world = world_of(env, self.name, FailSlow)
 
     def act(self, observation: Any) -> int:
         """Return the action."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.failslow.base import PLACE, noticed, restart, world_of
+from sysgym.agents.failslow.base import PLACE, noticed, restart
+from sysgym.agents.protocol import world_of
 from sysgym.emulator.failslow.run import Action
+from sysgym.envs.failslow.fail_slow import FailSlow
 from sysgym.scenarios.errors import SysgymError
 
 _LADDERS = (
@@ -61,7 +63,7 @@ class SkiRental:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        self._interval_h = world_of(env, self.name).scenario.control.interval_s / 3600.0
+        self._interval_h = world_of(env, self.name, FailSlow).scenario.control.interval_s / 3600.0
         self._lost_h = [0.0, 0.0, 0.0]
         self._level = [0, 0, 0]
 

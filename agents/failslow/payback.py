@@ -7,8 +7,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.failslow.base import PLACE, Noticed, noticed, restart, world_of
+from sysgym.agents.failslow.base import PLACE, Noticed, noticed, restart
+from sysgym.agents.protocol import world_of
 from sysgym.emulator.failslow.run import Action
+from sysgym.envs.failslow.fail_slow import FailSlow
 from sysgym.scenarios.errors import SysgymError
 
 _CAUTION = 1.05
@@ -46,7 +48,7 @@ class Payback:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        world = world_of(env, self.name)
+        world = world_of(env, self.name, FailSlow)
         self._share = world.run.times.exchange_share(world.run.times.first)
         self._relief = world.drawn.actions.reroute_relief
         self._relieved_link = 1.0

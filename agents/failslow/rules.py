@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
-from sysgym.agents.failslow.base import PLACE, noticed, world_of
+from sysgym.agents.failslow.base import PLACE, noticed
+from sysgym.agents.protocol import episode_rng, world_of
 from sysgym.emulator.failslow.run import Action
+from sysgym.envs.failslow.fail_slow import FailSlow
 from sysgym.scenarios.errors import SysgymError
 
 STREAM = 0xFA1A
@@ -27,7 +28,7 @@ class Never:
         Raises:
             SysgymError: If it belongs to another family.
         """
-        world_of(env, self.name)
+        world_of(env, self.name, FailSlow)
 
     def act(self, observation: Any) -> int:
         """Return no action."""
@@ -45,7 +46,8 @@ class RandomAgent(Never):
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        self._rng = np.random.default_rng([STREAM, world_of(env, self.name).episode_seed or 0])
+        world_of(env, self.name, FailSlow)
+        self._rng = episode_rng(env, STREAM)
 
     def act(self, observation: Any) -> int:
         """Draw an action."""

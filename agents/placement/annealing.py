@@ -14,9 +14,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from sysgym.agents.placement.base import Placer, episode_rng
+from sysgym.agents.placement.base import Placer
 from sysgym.agents.placement.jobs import annealed_neighbour, assignment_of, greedily
 from sysgym.agents.placement.steps import edges_of_actions, random_program
+from sysgym.agents.protocol import episode_rng
 from sysgym.emulator.accelerators.jobs.assignments import packed
 from sysgym.emulator.accelerators.jobs.jobs import IntArray
 from sysgym.emulator.accelerators.matrices import Matrix, default_matrix, prime_steps

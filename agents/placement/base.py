@@ -170,16 +170,5 @@ class Placer:
         return list(self.build(world))
 
 
-def episode_rng(env: gym.Env[Any, Any], stream: int) -> np.random.Generator:
-    """Return a random generator for an agent, seeded by the episode.
-
-    Args:
-        env: The environment, after its reset.
-        stream: Random stream of the agent, distinct from that of the problem with the same seed.
-    """
-    seed = getattr(env.unwrapped, "episode_seed", None)
-    return np.random.default_rng([stream, 0 if seed is None else int(seed)])
-
-
 def _column(name: str) -> int:
     return list(CANDIDATE_COLUMNS).index(name)

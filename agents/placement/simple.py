@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.placement.base import Choice, JointView, Placer, episode_rng
+from sysgym.agents.placement.base import Choice, JointView, Placer
 from sysgym.agents.placement.steps import blueconnect
+from sysgym.agents.protocol import episode_rng, world_of
 from sysgym.emulator.accelerators.jobs.assignments import packed
 from sysgym.emulator.accelerators.jobs.jobs import IntArray
 from sysgym.emulator.accelerators.matrices import Matrix, default_matrix
@@ -17,7 +18,6 @@ from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.multijob import MultiJobPlacement
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
-from sysgym.scenarios.errors import SysgymError
 
 STREAM = 0x91ACE
 """Of the random agent."""
@@ -65,11 +65,7 @@ class RandomAgent:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        if not isinstance(env.unwrapped, PlacementEnv):
-            raise SysgymError(
-                f'the agent "{self.name}" plays the placement environments, '
-                f"not {type(env.unwrapped).__name__}"
-            )
+        world_of(env, self.name, PlacementEnv)  # type: ignore[type-abstract]
         self._rng = episode_rng(env, STREAM)
 
     def act(self, observation: Any) -> int:

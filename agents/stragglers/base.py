@@ -92,14 +92,3 @@ def threshold_of(view: JobView) -> float:
     if np.isfinite(view.threshold):
         return float(view.threshold)
     return STRAGGLER_MULTIPLE * float(np.median(view.latency[view.finished]))
-
-
-def episode_rng(env: gym.Env[Any, Any], stream: int) -> np.random.Generator:
-    """Return a random generator for an agent, seeded by the episode.
-
-    Args:
-        env: The environment, after its reset.
-        stream: Random stream of the agent, distinct from that of the job with the same seed.
-    """
-    seed = getattr(env.unwrapped, "episode_seed", None)
-    return np.random.default_rng([stream, 0 if seed is None else int(seed)])

@@ -11,7 +11,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.stragglers.base import BoolArray, FloatArray, episode_rng
+from sysgym.agents.protocol import episode_rng
+from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
 
 STREAM = 0x90B5

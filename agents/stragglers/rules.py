@@ -8,11 +8,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.protocol import episode_rng
 from sysgym.agents.stragglers.base import (
     BoolArray,
     FloatArray,
     Predictor,
-    episode_rng,
     threshold_of,
 )
 from sysgym.agents.stragglers.censored import fit_censored_normal

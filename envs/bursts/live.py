@@ -9,32 +9,28 @@ import numpy as np
 from sysgym.emulator.bursts.planning import optimal_plan, plan_cost
 from sysgym.envs.bursts.mux import BurstMux
 from sysgym.envs.bursts.plan import BurstPlan
-from sysgym.envs.live import BarsPanel, Chart, Emit, Fact, LaneFrame, LevelsPanel, Scene, Values
+from sysgym.envs.live import (
+    BarsPanel,
+    Chart,
+    DecisionsView,
+    Fact,
+    LaneFrame,
+    LevelsPanel,
+    Scene,
+    Values,
+    rounded,
+)
 
 _SHOWN_GPUS = 64
 
 
-class PlanView:
-    """Live view of ``sysgym/BurstPlan-v0``, with a frame for each layer.
+class PlanView(DecisionsView[BurstPlan]):
+    """Live view of ``sysgym/BurstPlan-v0``, with a frame for each layer."""
 
-    Args:
-        env: The environment.
-    """
-
-    def __init__(self, env: BurstPlan) -> None:
-        self._env = env
-        self._emit: Emit
-
-    def watch(self, emit: Emit) -> None:
-        """Begin to report frames, from the next reset on."""
-        self._emit = emit
-
-    def scene(self) -> Scene:
-        """Return the scene of the present episode, and report its first frame."""
+    def _scene(self) -> Scene:
         env = self._env
         best, _ = optimal_plan(env.layers, env.true_steps_s, env.drawn.background.idle_value)
         self._best_s = plan_cost(best, env.layers, env.true_steps_s).iteration_s
-        self.after_step()
         rows = min(int(env.layers.gpus[-1]), _SHOWN_GPUS)
         return Scene(
             panels=(
@@ -57,11 +53,7 @@ class PlanView:
             time_unit="layers",
         )
 
-    def set_interval(self, interval: float) -> None:
-        """Do nothing: there is a frame for each layer."""
-
-    def after_step(self) -> None:
-        """Report the plan so far."""
+    def _frame(self) -> LaneFrame:
         env = self._env
         plan = env.plan
         values: Values = {"layers": len(plan), "gpus": [], "elapsed_ms": 0.0, "idle": 0.0, "last": 0}
@@ -71,38 +63,21 @@ class PlanView:
             bars = []
             for number, (end_s, took_s, exponent) in enumerate(zip(ends_s, cost.layer_s, plan, strict=True)):
                 for gpu in range(min(int(env.layers.gpus[exponent]), _SHOWN_GPUS)):
-                    bars.append([gpu, _rounded(end_s - took_s), _rounded(end_s), number % 2])
+                    bars.append([gpu, rounded(end_s - took_s), rounded(end_s), number % 2])
             values |= {
                 "gpus": bars,
-                "elapsed_ms": _rounded(1e3 * cost.iteration_s),
-                "idle": _rounded(100.0 * cost.idle_share(int(env.layers.gpus[-1]))),
+                "elapsed_ms": rounded(1e3 * cost.iteration_s),
+                "idle": rounded(100.0 * cost.idle_share(int(env.layers.gpus[-1]))),
                 "last": int(env.layers.gpus[plan[-1]]),
             }
-        self._emit(LaneFrame(float(len(plan)), values))
-
-    def change(self, key: str, value: float | str) -> None:
-        """Do nothing: there are no settings that could change."""
+        return LaneFrame(float(len(plan)), values)
 
 
-class MuxView:
-    """Live view of ``sysgym/BurstMux-v0``, with a frame for each window.
+class MuxView(DecisionsView[BurstMux]):
+    """Live view of ``sysgym/BurstMux-v0``, with a frame for each window."""
 
-    Args:
-        env: The environment.
-    """
-
-    def __init__(self, env: BurstMux) -> None:
-        self._env = env
-        self._emit: Emit
-
-    def watch(self, emit: Emit) -> None:
-        """Begin to report frames, from the next reset on."""
-        self._emit = emit
-
-    def scene(self) -> Scene:
-        """Return the scene of the present episode, and report its first frame."""
+    def _scene(self) -> Scene:
         env = self._env
-        self.after_step()
         return Scene(
             panels=(LevelsPanel("shares", "GPUs' time", ["foreground", "background", "idle"], "%"),),
             charts=(
@@ -113,34 +88,22 @@ class MuxView:
             end=len(env.episode.interference) * env.drawn.control.interval_s,
         )
 
-    def set_interval(self, interval: float) -> None:
-        """Do nothing: there is a frame for each window."""
-
-    def after_step(self) -> None:
-        """Report the last window."""
+    def _frame(self) -> LaneFrame:
         episode = self._env.episode
         interval_s = self._env.drawn.control.interval_s
         last = episode.windows[-1] if episode.windows else None
         idle = 1.0 - episode.gaps.busy_share if last is None else last.idle_share
         busy = episode.gaps.busy_share / (1.0 if last is None else last.slowdown)
         values: Values = {
-            "shares": [_rounded(100 * share) for share in (busy, max(1.0 - busy - idle, 0.0), idle)],
-            "slowdown": 1.0 if last is None else _rounded(last.slowdown),
-            "background": 0.0 if last is None else _rounded(100.0 * last.background),
+            "shares": [rounded(100 * share) for share in (busy, max(1.0 - busy - idle, 0.0), idle)],
+            "slowdown": 1.0 if last is None else rounded(last.slowdown),
+            "background": 0.0 if last is None else rounded(100.0 * last.background),
             "batch": 0 if last is None else last.batch,
             "pieces": 0 if last is None else last.pieces,
         }
-        self._emit(LaneFrame(len(episode.windows) * interval_s, values))
-
-    def change(self, key: str, value: float | str) -> None:
-        """Do nothing: there are no settings that could change."""
+        return LaneFrame(len(episode.windows) * interval_s, values)
 
 
 def live_view(env: Any) -> PlanView | MuxView:
     """Return the live view of an environment of the family."""
     return PlanView(env) if isinstance(env, BurstPlan) else MuxView(env)
-
-
-def _rounded(value: float) -> float:
-    """Return a number with four digits, so that files stay small."""
-    return float(f"{value:.4g}")

@@ -13,7 +13,7 @@ from sysgym.emulator.bursts.multiplexing import ACTIONS, Multiplexing
 from sysgym.envs.bursts.metrics import mux_metrics
 from sysgym.envs.bursts.observation import MUX_COLUMNS, MUX_OBSERVERS, MuxState
 from sysgym.envs.bursts.render import mux_picture, mux_text
-from sysgym.envs.bursts.rewards import MUX_REWARDS, WindowOutcome, weight_names
+from sysgym.envs.bursts.rewards import MUX_REWARDS, PLAN_REWARDS, WindowOutcome
 from sysgym.envs.discrete import DiscreteEnv
 from sysgym.envs.observations import Observer
 from sysgym.envs.rewards import Reward
@@ -118,7 +118,7 @@ class BurstMux(DiscreteEnv[BurstScenario]):
 
     SCENARIO = BurstScenario
     REWARDS = MUX_REWARDS
-    WEIGHT_NAMES = staticmethod(weight_names)
+    FAMILY_REWARDS = (PLAN_REWARDS, MUX_REWARDS)
     OBSERVERS = MUX_OBSERVERS
 
     def __init__(

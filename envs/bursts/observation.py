@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.bursts.layers import Layers, gpu_counts
 from sysgym.emulator.bursts.multiplexing import MOST_PIECES, Multiplexing
-from sysgym.envs.observations import Column, Observer, table_space
+from sysgym.envs.observations import Column, Observer, clipped, limits, table_space
 from sysgym.scenarios.schema.bursts import BurstScenario
 
 MOST = 20.0
@@ -161,9 +161,9 @@ class MuxNumbers:
             0.0 if last is None else float(last.pieces),
             1.0 - len(episode.windows) / len(episode.interference),
         ]
-        return np.asarray(np.clip(row, LOW, HIGH), np.float32)
+        return clipped(row, _MUX_LIMITS)
 
 
-LOW, HIGH = (np.array([getattr(column, end) for column in MUX_COLUMNS.values()]) for end in ("low", "high"))
+_MUX_LIMITS = limits(MUX_COLUMNS)
 PLAN_OBSERVERS: dict[str, Observer[BurstScenario, PlanState]] = {"default": PlanNumbers()}
 MUX_OBSERVERS: dict[str, Observer[BurstScenario, MuxState]] = {"default": MuxNumbers()}

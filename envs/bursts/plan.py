@@ -14,7 +14,7 @@ from sysgym.emulator.bursts.planning import by_layer, optimal_plan, plan_cost, p
 from sysgym.envs.bursts.metrics import plan_metrics
 from sysgym.envs.bursts.observation import PLAN_OBSERVERS, PlanState, plan_columns
 from sysgym.envs.bursts.render import plan_picture, plan_text
-from sysgym.envs.bursts.rewards import PLAN_REWARDS, LayerOutcome, weight_names
+from sysgym.envs.bursts.rewards import MUX_REWARDS, PLAN_REWARDS, LayerOutcome
 from sysgym.envs.discrete import DiscreteEnv
 from sysgym.envs.observations import Observer
 from sysgym.envs.rewards import Reward
@@ -119,7 +119,7 @@ class BurstPlan(DiscreteEnv[BurstScenario]):
 
     SCENARIO = BurstScenario
     REWARDS = PLAN_REWARDS
-    WEIGHT_NAMES = staticmethod(weight_names)
+    FAMILY_REWARDS = (PLAN_REWARDS, MUX_REWARDS)
     OBSERVERS = PLAN_OBSERVERS
 
     def __init__(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sysgym.emulator.bursts.layers import FloatArray, Layers
 from sysgym.emulator.bursts.multiplexing import Multiplexing
 from sysgym.emulator.bursts.planning import IntArray, by_layer, plan_cost
+from sysgym.envs.pictures import Picture, new_figure, pixels
 
-Picture = NDArray[np.uint8]
 FOREGROUND, BACKGROUND, IDLE = "#0072b2", "#e69f00", "#e8e8e8"
 
 
@@ -44,7 +43,7 @@ def plan_picture(title: str, plan: IntArray, layers: Layers, steps_s: FloatArray
     else:
         figure.suptitle(f"{title}: no layer has GPUs yet", fontsize=11)
     draw_plan(axes[0], plan, layers, steps_s)
-    return _pixels(figure)
+    return pixels(figure)
 
 
 def draw_plan(axes: Any, plan: IntArray, layers: Layers, steps_s: FloatArray) -> None:
@@ -108,18 +107,9 @@ def mux_picture(title: str, episode: Multiplexing) -> Picture:
     for axes in (above, below):
         axes.set_xlim(0.0, interval_s * len(episode.interference))
         axes.spines[["top", "right"]].set_visible(False)
-    return _pixels(figure)
+    return pixels(figure)
 
 
 def _figure(rows: int) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 4.8), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.0, 4.8)
     return figure, np.atleast_1d(figure.subplots(rows, 1, sharex=True))
-
-
-def _pixels(figure: Any) -> Picture:
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()

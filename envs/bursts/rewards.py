@@ -66,10 +66,3 @@ MUX_REWARDS: dict[str, Reward[WindowOutcome]] = {
     ),
 }
 """Rewards of ``sysgym/BurstMux-v0``."""
-
-
-def weight_names() -> set[str]:
-    """Return the weights of all rewards of the family."""
-    return {
-        name for rewards in (PLAN_REWARDS, MUX_REWARDS) for one in rewards.values() for name in one.weights
-    }

@@ -8,6 +8,7 @@ from pathlib import Path
 from sysgym.emulator.bursts.layers import draw_layers, step_times_s
 from sysgym.emulator.bursts.planning import plan_cost, published_plan
 from sysgym.envs.bursts.render import draw_plan, plan_heading
+from sysgym.envs.pictures import new_figure, write_picture
 from sysgym.scenarios.schema.bursts import BurstScenario
 
 LIMITS = (1.25, 1.5, 2.0, 3.0)
@@ -47,16 +48,9 @@ def draw(scenario: BurstScenario, path: Path) -> None:
     Raises:
         SysgymError: If the format is unknown, or the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from sysgym.scenarios.errors import StorageError, SysgymError
-    from sysgym.scenarios.files import replacing
-
     layers, _ = draw_layers(scenario, scenario.splits["test"].first_seed)
     steps_s = step_times_s(layers, scenario)
-    figure = Figure(figsize=(9.0, 6.4), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.0, 6.4, dpi=120)
     figure.suptitle(
         f"{scenario.job.model} on {scenario.job.gpus} GPUs, batch {scenario.job.batch}", fontsize=11
     )
@@ -65,9 +59,4 @@ def draw(scenario: BurstScenario, path: Path) -> None:
         draw_plan(axes, plan, layers, steps_s)
         words = plan_heading(plan, layers, steps_s).split(", ", 1)[1]
         axes.set_title(f"amplification limit {limit:g}: {words}", fontsize=9)
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, format=path.suffix.removeprefix(".") or None)
-    except (StorageError, ValueError) as error:
-        reason = error.reason if isinstance(error, StorageError) else error
-        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
+    write_picture(figure, path)

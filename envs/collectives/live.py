@@ -8,7 +8,18 @@ import numpy as np
 
 from sysgym.envs.collectives.render import link_name, positions
 from sysgym.envs.collectives.synthesis import CollectiveSynthesis
-from sysgym.envs.live import BarsPanel, Chart, Emit, Fact, GridPanel, LaneFrame, NetworkPanel, Scene, Values
+from sysgym.envs.live import (
+    BarsPanel,
+    Chart,
+    DecisionsView,
+    Fact,
+    GridPanel,
+    LaneFrame,
+    NetworkPanel,
+    Scene,
+    Values,
+    rounded,
+)
 
 MOST_ROWS = 40
 """Number of links in the timeline, the first ones that carry something."""
@@ -17,24 +28,14 @@ MOST_CHUNKS = 64
 MISSING, COMING, THERE = range(3)
 
 
-class ScheduleView:
-    """Live view of ``sysgym/CollectiveSynthesis-v0``, with a frame for each transfer.
-
-    Args:
-        env: The environment.
-    """
+class ScheduleView(DecisionsView[CollectiveSynthesis]):
+    """Live view of ``sysgym/CollectiveSynthesis-v0``, with a frame for each transfer."""
 
     def __init__(self, env: CollectiveSynthesis) -> None:
-        self._env = env
-        self._emit: Emit
+        super().__init__(env)
         self._n_rows = 0
 
-    def watch(self, emit: Emit) -> None:
-        """Begin to report frames, from the next reset on."""
-        self._emit = emit
-
-    def scene(self) -> Scene:
-        """Return the scene of the present episode, and report its first frame."""
+    def _scene(self) -> Scene:
         task = self._env.task
         network = task.network
         places = positions(network)
@@ -70,7 +71,7 @@ class ScheduleView:
             ),
             GridPanel("chunks", "Chunks (rows) on devices (columns)", chunks, devices, states),
         )
-        scene = Scene(
+        return Scene(
             panels=panels,
             charts=(
                 Chart("time_s", "Time of the schedule so far", "s"),
@@ -88,25 +89,8 @@ class ScheduleView:
             events={"send": ("transfer", "transfers")},
             places=tuple(link_name(network, link) for link in range(len(links))),
         )
-        self._report(())
-        return scene
 
-    def set_interval(self, interval: float) -> None:
-        """Do nothing: there is a frame for each transfer."""
-
-    def after_step(self) -> None:
-        """Report what a transfer has changed."""
-        env = self._env
-        schedule = env._scene().schedule
-        last: list[int] = []
-        if schedule.n_transfers:
-            last = schedule.task.hops.paths[schedule.hops[-1]].tolist()
-        self._report(tuple(("send", link, 1) for link in last if link >= 0))
-
-    def change(self, key: str, value: float | str) -> None:
-        """Do nothing: there are no settings that could change."""
-
-    def _report(self, events: tuple[tuple[str, int, int], ...]) -> None:
+    def _frame(self) -> LaneFrame:
         env = self._env
         schedule = env._scene().schedule
         busy_s = schedule.link_busy_s()
@@ -119,11 +103,13 @@ class ScheduleView:
             "chunks": self._chunks(),
             "n_transfers": schedule.n_transfers,
             "missing": int(missing),
-            "time_s": _rounded(schedule.time_s),
-            "bound_s": _rounded(env.bound_s),
-            "regret": _rounded(schedule.time_s / env.bound_s),
+            "time_s": rounded(schedule.time_s),
+            "bound_s": rounded(env.bound_s),
+            "regret": rounded(schedule.time_s / env.bound_s),
         }
-        self._emit(LaneFrame(float(env.steps), values, events))
+        last = schedule.task.hops.paths[schedule.hops[-1]].tolist() if schedule.n_transfers else []
+        events = tuple(("send", link, 1) for link in last if link >= 0)
+        return LaneFrame(float(env.steps), values, events)
 
     def _bars(self) -> list[list[float]]:
         """Return a bar for each link of each transfer that is shown: row, begin, end, state."""
@@ -139,7 +125,7 @@ class ScheduleView:
                 task.hops.paths[hop].tolist(), task.occupancies_s[hop].tolist(), strict=True
             ):
                 if 0 <= link < self._n_rows:
-                    bars.append([link, _rounded(begin_s), _rounded(begin_s + lasts_s), state])
+                    bars.append([link, rounded(begin_s), rounded(begin_s + lasts_s), state])
         return bars
 
     def _chunks(self) -> list[int]:
@@ -157,8 +143,3 @@ class ScheduleView:
 def live_view(env: Any) -> ScheduleView:
     """Return the live view of an environment of the family."""
     return ScheduleView(env)
-
-
-def _rounded(value: float) -> float:
-    """Return a number with four digits, so that files stay small."""
-    return float(f"{value:.4g}")

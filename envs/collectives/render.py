@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from sysgym.emulator.collectives.network import Network
 from sysgym.emulator.collectives.schedule import Schedule
 from sysgym.envs.collectives.metrics import Outcome
+from sysgym.envs.pictures import Picture, new_figure, pixels
 from sysgym.scenarios.schema.collectives import parse_topology
-
-Picture = NDArray[np.uint8]
 
 MOST_ROWS = 36
 """Most links in the timeline: the ones that are occupied longest."""
@@ -85,17 +84,12 @@ def synthesis_text(scene: SynthesisScene) -> str:
 
 def synthesis_picture(scene: SynthesisScene) -> Picture:
     """Return a picture, shape (height, width, 3): the network on the left, the timeline on the right."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12.0, 6.2), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(12.0, 6.2)
     figure.suptitle(f"{scene.heading}\n{scene.state}", fontsize=11)
     left, right = figure.subplots(1, 2, width_ratios=(1.0, 1.25))
     _draw_network(figure, left, scene)
     _draw_timeline(right, scene)
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()  # type: ignore[attr-defined]
+    return pixels(figure)
 
 
 def link_name(network: Network, link: int) -> str:

@@ -50,8 +50,3 @@ REWARDS: dict[str, Reward[TransferOutcome]] = {
     ),
 }
 """Rewards of ``sysgym/CollectiveSynthesis-v0``."""
-
-
-def weight_names() -> set[str]:
-    """Return the weights of all rewards."""
-    return {name for one in REWARDS.values() for name in one.weights}

@@ -18,7 +18,7 @@ from sysgym.emulator.collectives.task import SynthesisTask
 from sysgym.envs.collectives.metrics import Outcome
 from sysgym.envs.collectives.observation import OBSERVERS, SynthesisState
 from sysgym.envs.collectives.render import SynthesisScene, synthesis_picture, synthesis_text
-from sysgym.envs.collectives.rewards import REWARDS, TransferOutcome, weight_names
+from sysgym.envs.collectives.rewards import REWARDS, TransferOutcome
 from sysgym.envs.decisions import BoolArray, DecisionEnv
 from sysgym.envs.observations import Observer
 from sysgym.envs.rewards import Reward
@@ -175,7 +175,6 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     }
     SCENARIO = CollectivesScenario
     REWARDS = REWARDS
-    WEIGHT_NAMES = staticmethod(weight_names)
     OBSERVERS = OBSERVERS
 
     def __init__(

@@ -15,7 +15,7 @@ from sysgym.emulator.compression.times import N_METHODS
 from sysgym.envs.compression.metrics import episode_metrics, step_metrics
 from sysgym.envs.compression.observation import NAMES, OBSERVERS, RunState
 from sysgym.envs.compression.render import picture, text
-from sysgym.envs.compression.rewards import REWARDS, WindowOutcome, weight_names
+from sysgym.envs.compression.rewards import REWARDS, WindowOutcome
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.lifecycle import Lifecycle, Phase, whole_number
 from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
@@ -190,7 +190,7 @@ class GradCompress(Lifecycle, gym.Env[Any, np.int64]):
         self.scenario = resolve_scenario(scenario, overrides, CompressionScenario)
         self.split, self.render_mode = split, render_mode
         self._seeds = self.scenario.splits[split].seeds
-        self.reward = reward_of(self.scenario.reward, reward, REWARDS, weight_names())
+        self.reward = reward_of(self.scenario.reward, reward, REWARDS)
         self.observer = get_observer(observation, OBSERVERS)
         self.observation_space = space_of(self.observer, self.scenario)
         self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(N_METHODS)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.compression.run import TrainingRun
 from sysgym.emulator.compression.times import iteration_times_s
-from sysgym.envs.observations import Column, Observer, table_space
+from sysgym.envs.observations import Column, Observer, clipped, limits, table_space
 from sysgym.scenarios.schema.compression import METHODS, CompressionScenario
 
 HISTORY = 10
@@ -94,7 +94,7 @@ class RunNumbers:
         row[USES:EXPECTS] = 0.0
         row[USES + run.method] = 1.0
         row[EXPECTS:] = expected_gains(run, float(conditions.measured_bps[now]))
-        return np.clip(row, LOW, HIGH).astype(np.float32)
+        return clipped(row, _LIMITS)
 
 
 def expected_gains(run: TrainingRun, goodput_bps: float) -> NDArray[np.float64]:
@@ -111,7 +111,5 @@ def expected_gains(run: TrainingRun, goodput_bps: float) -> NDArray[np.float64]:
     return np.asarray(np.log(times_s[0] / times_s * (1.0 - run.training.loss[run.phase])))
 
 
-LOW, HIGH = (
-    np.array([getattr(column, end) for column in COLUMNS.values()], np.float64) for end in ("low", "high")
-)
+_LIMITS = limits(COLUMNS)
 OBSERVERS: dict[str, Observer[CompressionScenario, RunState]] = {"default": RunNumbers()}

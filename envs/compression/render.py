@@ -6,12 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sysgym.emulator.compression.run import TrainingRun
 from sysgym.emulator.compression.times import N_METHODS, FloatArray, Job, iteration_times_s
-
-Picture = NDArray[np.uint8]
+from sysgym.envs.pictures import Picture, new_figure, pixels
 
 LABELS = (
     "none",
@@ -58,11 +56,7 @@ def heading(run: TrainingRun) -> str:
 
 def picture(title: str, run: TrainingRun) -> Picture:
     """Return a picture, shape (height, width, 3): conditions and methods over time, times by bandwidth."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12.0, 5.6), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(12.0, 5.6)
     figure.suptitle(f"{title}: {heading(run)}", fontsize=11)
     left, right = figure.subplots(1, 2, width_ratios=(1.2, 1.0))
     _draw_run(left, run)
@@ -72,8 +66,7 @@ def picture(title: str, run: TrainingRun) -> Picture:
     ends = (0.7 * bandwidths_bps.min(), 1.4 * bandwidths_bps.max())
     draw_times(right, run.job, workers, backward_s, ends, mark_bps=float(conditions.goodput_bps[now]))
     right.plot(conditions.goodput_bps[now] / 1e9, 1e3 * run.iteration_s, "o", color="black", zorder=5)
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()  # type: ignore[attr-defined]
+    return pixels(figure)
 
 
 def draw_times(

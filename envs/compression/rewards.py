@@ -60,8 +60,3 @@ REWARDS: dict[str, Reward[WindowOutcome]] = {
     ),
 }
 """Rewards of ``sysgym/GradCompress-v0``."""
-
-
-def weight_names() -> set[str]:
-    """Return the weights of all rewards."""
-    return {name for one in REWARDS.values() for name in one.weights}

@@ -9,6 +9,7 @@ import numpy as np
 
 from sysgym.emulator.compression.times import FloatArray, Job, job_of
 from sysgym.envs.compression.render import LABELS, curves, draw_times
+from sysgym.envs.pictures import new_figure, write_picture
 from sysgym.scenarios.schema.compression import METHODS, CompressionScenario
 
 _BANDWIDTHS_BPS = np.geomspace(1e8, 1e12, 4001)
@@ -76,20 +77,8 @@ def draw(scenario: CompressionScenario, path: Path) -> None:
     Raises:
         SysgymError: If the format is unknown, or the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from sysgym.scenarios.errors import StorageError, SysgymError
-    from sysgym.scenarios.files import replacing
-
-    figure = Figure(figsize=(7.0, 5.0), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(7.0, 5.0, dpi=120)
     axes = figure.subplots()
     ends = (min(0.5 * scenario.network.least_bps, 1e9), max(1.5 * scenario.network.most_bps, 30e9))
     draw_times(axes, job_of(scenario), scenario.workers.count, scenario.job.backward_s, ends)
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, format=path.suffix.removeprefix(".") or None)
-    except (StorageError, ValueError) as error:
-        reason = error.reason if isinstance(error, StorageError) else error
-        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
+    write_picture(figure, path)

@@ -5,28 +5,14 @@ from __future__ import annotations
 from sysgym.emulator.diagnosis.parts import RANK
 from sysgym.envs.diagnosis.observation import NOT_ASKED
 from sysgym.envs.diagnosis.training_diagnosis import TrainingDiagnosis
-from sysgym.envs.live import Chart, Emit, Fact, LaneFrame, LevelsPanel, Panel, Scene, Values
+from sysgym.envs.live import Chart, DecisionsView, Fact, LaneFrame, LevelsPanel, Panel, Scene, Values
 
 
-class DiagnosisView:
-    """Live view of ``sysgym/TrainingDiagnosis-v0``, with a frame for each decision.
+class DiagnosisView(DecisionsView[TrainingDiagnosis]):
+    """Live view of ``sysgym/TrainingDiagnosis-v0``, with a frame for each decision."""
 
-    Args:
-        env: The environment.
-    """
-
-    def __init__(self, env: TrainingDiagnosis) -> None:
-        self._env = env
-        self._emit: Emit
-
-    def watch(self, emit: Emit) -> None:
-        """Begin to report frames, from the next reset on."""
-        self._emit = emit
-
-    def scene(self) -> Scene:
-        """Return the scene of the present episode, and report its first frame."""
+    def _scene(self) -> Scene:
         parts = self._env.case.parts
-        self.after_step()
         groups = {
             "groups": [str(part) for part in parts if part.what != RANK],
             "ranks": [str(part) for part in parts if part.what == RANK],
@@ -41,11 +27,7 @@ class DiagnosisView:
             time_unit="decisions",
         )
 
-    def set_interval(self, interval: float) -> None:
-        """Do nothing: there is a frame for each decision."""
-
-    def after_step(self) -> None:
-        """Report the answers so far; 0 for what was not asked."""
+    def _frame(self) -> LaneFrame:
         env = self._env
         shown = [
             0.0 if answer == NOT_ASKED else round(100.0 * float(answer), 1) for answer in env.answers.tolist()
@@ -57,10 +39,7 @@ class DiagnosisView:
             "largest": max(shown),
             "questions": env.questions,
         }
-        self._emit(LaneFrame(float(env.steps), values))
-
-    def change(self, key: str, value: float | str) -> None:
-        """Do nothing: there are no settings that could change."""
+        return LaneFrame(float(env.steps), values)
 
 
 def live_view(env: TrainingDiagnosis) -> DiagnosisView:

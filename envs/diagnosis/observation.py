@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.diagnosis.case import Case
 from sysgym.emulator.diagnosis.parts import DATA_RANK, PART_KINDS, RANK, STAGE, Part, operations_of
-from sysgym.envs.observations import Column, Columns, Observer, flags_space, table_space
+from sysgym.envs.observations import Column, Columns, Observer, clipped, flags_space, limits, table_space
 from sysgym.scenarios.schema.diagnosis import DiagnosisScenario
 
 Array = NDArray[np.float32]
@@ -55,6 +55,8 @@ JOB_COLUMNS: Columns = {
     "left": Column("questions left", "share", 0.0, 1.0),
 }
 """Columns of ``job``."""
+
+_PART_LIMITS, _JOB_LIMITS = limits(PART_COLUMNS), limits(JOB_COLUMNS)
 
 
 class DiagnosisState(NamedTuple):
@@ -109,8 +111,8 @@ class DiagnosisTables:
             state.left,
         ]
         return {
-            "parts": _clipped(table, PART_COLUMNS),
-            "job": _clipped(np.array(job), JOB_COLUMNS),
+            "parts": clipped(table, _PART_LIMITS),
+            "job": clipped(job, _JOB_LIMITS),
             "action_mask": state.allowed.astype(np.float32),
         }
 
@@ -148,11 +150,6 @@ def parents_of(case: Case) -> IntArray:
     return np.array(
         [[row_of[Part(what, int(column[one]))] for what, column in columns] for one in first.tolist()]
     )
-
-
-def _clipped(table: FloatArray, columns: Columns) -> Array:
-    low, high = (np.array([getattr(column, end) for column in columns.values()]) for end in ("low", "high"))
-    return np.asarray(np.clip(table, low, high), np.float32)
 
 
 OBSERVERS: Mapping[str, Observer[DiagnosisScenario, DiagnosisState]] = {"default": DiagnosisTables()}

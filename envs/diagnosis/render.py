@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sysgym.emulator.diagnosis.case import Case
 from sysgym.emulator.diagnosis.parts import Part
 from sysgym.envs.diagnosis.observation import NOT_ASKED
+from sysgym.envs.pictures import Picture, new_figure, pixels
 
-Picture = NDArray[np.uint8]
 FloatArray = NDArray[np.float64]
 ASKED, NAMED = "#0072b2", "#d55e00"
 MOST_BARS = 16
@@ -67,17 +67,12 @@ def diagnosis_text(scene: DiagnosisScene) -> str:
 
 def diagnosis_picture(scene: DiagnosisScene) -> Picture:
     """Return a picture of the job and the answers, shape (height, width, 3)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.5, 4.2), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.5, 4.2)
     figure.suptitle(scene.heading, fontsize=9)
     left, right = figure.subplots(1, 2)
     draw_ranks(figure, left, scene.case)
     draw_answers(right, scene)
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()  # type: ignore[attr-defined]
+    return pixels(figure)
 
 
 def excess_of_ranks(case: Case) -> FloatArray:

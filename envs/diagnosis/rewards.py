@@ -39,8 +39,3 @@ REWARDS: dict[str, Reward[AnswerOutcome]] = {
     ),
 }
 """Rewards of ``sysgym/TrainingDiagnosis-v0``."""
-
-
-def weight_names() -> set[str]:
-    """Return the weights of all rewards."""
-    return {name for one in REWARDS.values() for name in one.weights}

@@ -11,6 +11,7 @@ from sysgym.emulator.diagnosis.case import draw_case
 from sysgym.emulator.diagnosis.parts import DATA_RANK
 from sysgym.envs.diagnosis.observation import NOT_ASKED
 from sysgym.envs.diagnosis.render import DiagnosisScene, draw_answers, draw_ranks
+from sysgym.envs.pictures import new_figure, write_picture
 from sysgym.scenarios.schema.diagnosis import DiagnosisScenario
 
 
@@ -46,17 +47,10 @@ def draw(scenario: DiagnosisScenario, path: Path) -> None:
     Raises:
         SysgymError: If the format is unknown, or the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from sysgym.scenarios.errors import StorageError, SysgymError
-    from sysgym.scenarios.files import replacing
-
     seed = scenario.splits["test"].first_seed
     case = draw_case(scenario.draw("test", seed), seed)
     answers = np.array([NOT_ASKED if part.what == DATA_RANK else case.share(part) for part in case.parts])
-    figure = Figure(figsize=(10.0, 4.6), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10.0, 4.6, dpi=120)
     figure.suptitle(
         f"{scenario.name}: steps {100 * (case.what_if.slowdown - 1):.0f} % longer than without stragglers;"
         f" the worst fault is in {case.culprit}",
@@ -65,9 +59,4 @@ def draw(scenario: DiagnosisScenario, path: Path) -> None:
     left, right = figure.subplots(1, 2)
     draw_ranks(figure, left, case)
     draw_answers(right, DiagnosisScene(scenario.name, case, answers, case.culprit))
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, format=path.suffix.removeprefix(".") or None)
-    except (StorageError, ValueError) as error:
-        reason = error.reason if isinstance(error, StorageError) else error
-        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
+    write_picture(figure, path)

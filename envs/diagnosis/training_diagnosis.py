@@ -23,7 +23,7 @@ from sysgym.envs.diagnosis.observation import (
     parents_of,
 )
 from sysgym.envs.diagnosis.render import DiagnosisScene, diagnosis_picture, diagnosis_text
-from sysgym.envs.diagnosis.rewards import REWARDS, AnswerOutcome, weight_names
+from sysgym.envs.diagnosis.rewards import REWARDS, AnswerOutcome
 from sysgym.envs.observations import Observer
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios.errors import SysgymError
@@ -147,7 +147,6 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
     }
     SCENARIO = DiagnosisScenario
     REWARDS = REWARDS
-    WEIGHT_NAMES = staticmethod(weight_names)
     OBSERVERS = OBSERVERS
 
     def __init__(

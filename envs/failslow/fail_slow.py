@@ -21,7 +21,7 @@ from sysgym.envs.failslow.observation import (
     now_measured,
 )
 from sysgym.envs.failslow.render import run_picture, run_text
-from sysgym.envs.failslow.rewards import REWARDS, WindowOutcome, weight_names
+from sysgym.envs.failslow.rewards import REWARDS, WindowOutcome
 from sysgym.envs.observations import Observer
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios.schema.failslow import FailSlowScenario
@@ -152,7 +152,6 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     SCENARIO = FailSlowScenario
     REWARDS = REWARDS
-    WEIGHT_NAMES = staticmethod(weight_names)
     OBSERVERS = OBSERVERS
 
     def __init__(

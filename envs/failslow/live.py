@@ -6,28 +6,14 @@ import numpy as np
 
 from sysgym.emulator.failslow.run import Action
 from sysgym.envs.failslow.fail_slow import FailSlow
-from sysgym.envs.live import Chart, Emit, Fact, LaneFrame, LevelsPanel, Scene, Values
+from sysgym.envs.live import Chart, DecisionsView, Fact, LaneFrame, LevelsPanel, Scene, Values, rounded
 
 
-class FailSlowView:
-    """Live view of ``sysgym/FailSlow-v0``, with a frame for each window.
+class FailSlowView(DecisionsView[FailSlow]):
+    """Live view of ``sysgym/FailSlow-v0``, with a frame for each window."""
 
-    Args:
-        env: The environment.
-    """
-
-    def __init__(self, env: FailSlow) -> None:
-        self._env = env
-        self._emit: Emit
-
-    def watch(self, emit: Emit) -> None:
-        """Begin to report frames, from the next reset on."""
-        self._emit = emit
-
-    def scene(self) -> Scene:
-        """Return the scene of the present episode, and report its first frame."""
+    def _scene(self) -> Scene:
         run = self._env.run
-        self.after_step()
         replicas = [f"replica {number}" for number in range(run.times.work.n_replicas)]
         return Scene(
             panels=(
@@ -42,26 +28,19 @@ class FailSlowView:
             end=run.scenario.control.interval_s * run.scenario.control.episode_steps,
         )
 
-    def set_interval(self, interval: float) -> None:
-        """Do nothing: there is a frame for each window."""
-
-    def after_step(self) -> None:
-        """Report the last window."""
+    def _frame(self) -> LaneFrame:
         run = self._env.run
         active = run.active(run.time_s)
         stages, _ = run.factors(active)
         values: Values = {
-            "replicas": [round(100.0 * float(one), 3) for one in np.asarray(stages.max(axis=1))],
-            "slowdown": round(run.slowdown(active), 6),
-            "link": round(run.measured_link, 6),
-            "progress": round(100.0 * run.progress_s / run.work_s, 6),
+            "replicas": [rounded(100.0 * float(one)) for one in np.asarray(stages.max(axis=1))],
+            "slowdown": rounded(run.slowdown(active)),
+            "link": rounded(run.measured_link),
+            "progress": rounded(100.0 * run.progress_s / run.work_s),
             "actions": sum(window.action is not Action.NONE for window in run.windows),
             "faults": int(active.sum()),
         }
-        self._emit(LaneFrame(run.time_s, values))
-
-    def change(self, key: str, value: float | str) -> None:
-        """Do nothing: there are no settings that could change."""
+        return LaneFrame(run.time_s, values)
 
 
 def live_view(env: FailSlow) -> FailSlowView:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.failslow.run import Action, FailSlowRun
-from sysgym.envs.observations import Column, Observer, table_space
+from sysgym.envs.observations import Column, Observer, clipped, limits, table_space
 from sysgym.scenarios.schema.failslow import FailSlowScenario
 
 MOST = 20.0
@@ -59,7 +59,7 @@ COLUMNS: dict[str, Column] = {
 }
 """Columns of the observation."""
 
-_LOW, _HIGH = (np.array([getattr(column, end) for column in COLUMNS.values()]) for end in ("low", "high"))
+_LIMITS = limits(COLUMNS)
 
 
 class Tracked(NamedTuple):
@@ -130,7 +130,7 @@ class FailSlowNumbers:
             *(run.pause_s(action) / 3600.0 for action in list(Action)[1:]),
             float(run.paused),
         ]
-        return np.asarray(np.clip(row, _LOW, _HIGH), np.float32)
+        return clipped(row, _LIMITS)
 
 
 OBSERVERS: dict[str, Observer[FailSlowScenario, FailSlowState]] = {"default": FailSlowNumbers()}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sysgym.emulator.failslow.faults import Kind
 from sysgym.emulator.failslow.run import Action, FailSlowRun
+from sysgym.envs.pictures import Picture, new_figure, pixels
 
-Picture = NDArray[np.uint8]
 INK = "#404040"
 FAULT_COLOURS = {Kind.WORKER: "#d55e00", Kind.STAGE: "#009e73", Kind.LINK: "#0072b2"}
 ACTION_COLOURS = {
@@ -43,15 +42,10 @@ def run_text(title: str, run: FailSlowRun) -> str:
 
 def run_picture(title: str, run: FailSlowRun) -> Picture:
     """Return a picture of a run, shape (height, width, 3)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 4.8), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.0, 4.8)
     figure.suptitle(run_text(title, run).strip(), fontsize=9)
     draw_run(figure.subplots(2, 1, sharex=True), run)
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()  # type: ignore[attr-defined]
+    return pixels(figure)
 
 
 def draw_run(axes: Any, run: FailSlowRun) -> None:

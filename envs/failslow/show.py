@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sysgym.emulator.failslow.run import Action, FailSlowRun
 from sysgym.envs.failslow.render import draw_run
+from sysgym.envs.pictures import new_figure, write_picture
 from sysgym.scenarios.schema.failslow import FailSlowScenario
 
 
@@ -43,24 +44,12 @@ def draw(scenario: FailSlowScenario, path: Path) -> None:
     Raises:
         SysgymError: If the format is unknown, or the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from sysgym.scenarios.errors import StorageError, SysgymError
-    from sysgym.scenarios.files import replacing
-
     seed = scenario.splits["test"].first_seed
     run = FailSlowRun(scenario.draw("test", seed), seed)
     while not run.finished and len(run.windows) < scenario.control.episode_steps:
         run.step(Action.NONE)
-    figure = Figure(figsize=(9.0, 5.0), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.0, 5.0, dpi=120)
     delay = run.time_s / run.work_s - 1.0
     figure.suptitle(f"{scenario.name}, without any action: {100 * delay:.0f} % late", fontsize=11)
     draw_run(figure.subplots(2, 1, sharex=True), run)
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, format=path.suffix.removeprefix(".") or None)
-    except (StorageError, ValueError) as error:
-        reason = error.reason if isinstance(error, StorageError) else error
-        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
+    write_picture(figure, path)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.pipelines.job import Pipeline, as_thought
 from sysgym.emulator.pipelines.plans import Plan, loads, memory_bytes, stage_times_s
 from sysgym.emulator.training.replay import Replayed
-from sysgym.envs.observations import Column, Columns, Observer, flags_space, table_space
+from sysgym.envs.observations import Column, Columns, Observer, clipped, flags_space, limits, table_space
 from sysgym.scenarios.schema.pipelines import PipelineScenario
 
 Array = NDArray[np.float32]
@@ -59,6 +59,8 @@ JOB_COLUMNS: Columns = {
     "left": Column("changes left", "share", 0.0, 1.0),
 }
 """Columns of ``job``."""
+
+_ROW_LIMITS, _JOB_LIMITS = limits(ROW_COLUMNS), limits(JOB_COLUMNS)
 
 
 class TuningState(NamedTuple):
@@ -111,8 +113,8 @@ class PipelineTables:
             state.left,
         ]
         return {
-            "rows": _clipped(row_table(state), ROW_COLUMNS),
-            "job": _clipped(np.array(common), JOB_COLUMNS),
+            "rows": clipped(row_table(state), _ROW_LIMITS),
+            "job": clipped(common, _JOB_LIMITS),
             "action_mask": state.allowed.astype(np.float32),
         }
 
@@ -156,11 +158,6 @@ def row_table(state: TuningState) -> FloatArray:
         rows[:, 12] = np.bincount(of_row, took, n)
         rows[:, 13] = [slack[of_row == number].min() for number in range(n)]
     return table
-
-
-def _clipped(table: FloatArray, columns: Columns) -> Array:
-    low, high = (np.array([getattr(column, end) for column in columns.values()]) for end in ("low", "high"))
-    return np.asarray(np.clip(table, low, high), np.float32)
 
 
 OBSERVERS: Mapping[str, Observer[PipelineScenario, TuningState]] = {"default": PipelineTables()}

@@ -31,7 +31,7 @@ from sysgym.envs.observations import Observer
 from sysgym.envs.pipelines.metrics import Outcome
 from sysgym.envs.pipelines.observation import N_HEADS, OBSERVERS, TuningState
 from sysgym.envs.pipelines.render import PipelineScene, pipeline_picture, pipeline_text
-from sysgym.envs.pipelines.rewards import REWARDS, ChangeOutcome, weight_names
+from sysgym.envs.pipelines.rewards import REWARDS, ChangeOutcome
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.pipelines import PipelineScenario
@@ -174,7 +174,6 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
     }
     SCENARIO = PipelineScenario
     REWARDS = REWARDS
-    WEIGHT_NAMES = staticmethod(weight_names)
     OBSERVERS = OBSERVERS
 
     def __init__(

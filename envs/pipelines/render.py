@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sysgym.emulator.pipelines.job import Pipeline, Truth
 from sysgym.emulator.pipelines.plans import Plan, loads, memory_bytes, replayed
 from sysgym.emulator.training.operations import BACKWARD, FORWARD
+from sysgym.envs.pictures import Picture, new_figure, pixels
 
-Picture = NDArray[np.uint8]
 COLOURS = {FORWARD: "#0072b2", BACKWARD: "#56b4e9"}
 
 
@@ -63,15 +62,10 @@ def pipeline_text(scene: PipelineScene) -> str:
 
 def pipeline_picture(scene: PipelineScene) -> Picture:
     """Return a picture of a step, shape (height, width, 3)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.5, 4.0), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.5, 4.0)
     figure.suptitle(scene.heading, fontsize=9)
     draw_step(figure.subplots(), scene.pipeline, scene.plan, scene.truth)
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()  # type: ignore[attr-defined]
+    return pixels(figure)
 
 
 def draw_step(axes: Any, pipeline: Pipeline, plan: Plan, truth: Truth) -> None:

@@ -51,8 +51,3 @@ REWARDS: dict[str, Reward[ChangeOutcome]] = {
     ),
 }
 """Rewards of ``sysgym/PipelineTuning-v0``."""
-
-
-def weight_names() -> set[str]:
-    """Return the weights of all rewards."""
-    return {name for one in REWARDS.values() for name in one.weights}

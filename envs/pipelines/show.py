@@ -9,6 +9,7 @@ from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
 from sysgym.emulator.pipelines.drawing import draw_job
 from sysgym.emulator.pipelines.job import as_thought
 from sysgym.emulator.pipelines.plans import first_plan, memory_bytes, step_time_s
+from sysgym.envs.pictures import new_figure, write_picture
 from sysgym.envs.pipelines.render import draw_step
 from sysgym.scenarios.schema.pipelines import PipelineScenario
 
@@ -55,12 +56,6 @@ def draw(scenario: PipelineScenario, path: Path) -> None:
     Raises:
         SysgymError: If the format is unknown, or the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from sysgym.scenarios.errors import StorageError, SysgymError
-    from sysgym.scenarios.files import replacing
-
     seed = scenario.splits["test"].first_seed
     pipeline, truth = draw_job(scenario.draw("test", seed), seed)
     first = first_plan(pipeline)
@@ -68,8 +63,7 @@ def draw(scenario: PipelineScenario, path: Path) -> None:
         "equal numbers of layers, microbatches as they come": first,
         "microbatches: longest first, to the least loaded rank": balanced_ranks(pipeline, first),
     }
-    figure = Figure(figsize=(10.0, 6.4), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10.0, 6.4, dpi=120)
     above, below = figure.subplots(2, 1, sharex=True)
     for axes, (name, plan) in zip((above, below), plans.items(), strict=True):
         draw_step(axes, pipeline, plan, truth)
@@ -77,9 +71,4 @@ def draw(scenario: PipelineScenario, path: Path) -> None:
         axes.set_title(f"{name}: {time_ms:.0f} ms a step", fontsize=10)
     above.set_xlabel("")
     above.set_xlim(0.0, 1.02e3 * step_time_s(pipeline, first, truth))
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, format=path.suffix.removeprefix(".") or None)
-    except (StorageError, ValueError) as error:
-        reason = error.reason if isinstance(error, StorageError) else error
-        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
+    write_picture(figure, path)

@@ -9,7 +9,7 @@ from sysgym.envs.decisions import DecisionEnv
 from sysgym.envs.lifecycle import Kinds
 from sysgym.envs.observations import OBSERVATION_ARGUMENT
 from sysgym.envs.placement.metrics import Outcome
-from sysgym.envs.placement.rewards import DecisionOutcome, weight_names
+from sysgym.envs.placement.rewards import MEASURED, SPEEDUP, DecisionOutcome
 from sysgym.scenarios import PlacementScenario
 
 
@@ -28,7 +28,7 @@ class PlacementEnv(DecisionEnv[PlacementScenario, Outcome]):
     }
     ARGUMENTS: ClassVar[Kinds] = {**OBSERVATION_ARGUMENT, "mask": ((str,), '"live" or "valid"')}
     SCENARIO = PlacementScenario
-    WEIGHT_NAMES = staticmethod(weight_names)
+    FAMILY_REWARDS = (SPEEDUP, MEASURED)
     problem: PlacementProblem
 
     def _decision_outcome(self) -> DecisionOutcome:

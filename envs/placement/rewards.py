@@ -58,8 +58,3 @@ MEASURED: dict[str, Reward[DecisionOutcome]] = {
     ),
 }
 """Rewards of ``sysgym/JointPlacement-v0``."""
-
-
-def weight_names() -> set[str]:
-    """Return the weights of the rewards of all environments."""
-    return {name for rewards in (SPEEDUP, MEASURED) for one in rewards.values() for name in one.weights}

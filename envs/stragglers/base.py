@@ -23,7 +23,7 @@ from sysgym.envs.stragglers.episode import Episode
 from sysgym.envs.stragglers.metrics import Flags
 from sysgym.envs.stragglers.observation import OBSERVERS, JobLayout, JobState
 from sysgym.envs.stragglers.render import picture, text
-from sysgym.envs.stragglers.rewards import weight_names
+from sysgym.envs.stragglers.rewards import MITIGATION, PREDICTION
 from sysgym.scenarios import StragglerScenario
 
 Action = NDArray[np.int8] | NDArray[np.int64]
@@ -73,7 +73,7 @@ class StragglerEnv(Lifecycle, gym.Env[Any, Any]):
         self.scenario = resolve_scenario(scenario, overrides, StragglerScenario)
         self.split, self.render_mode = split, render_mode
         self._seeds = self.scenario.splits[split].seeds
-        self.reward = reward_of(self.scenario.reward, reward, self.REWARDS, weight_names())
+        self.reward = reward_of(self.scenario.reward, reward, self.REWARDS, (PREDICTION, MITIGATION))
         self._source = job_source(self.scenario) if source is None else source
         jobs = self.scenario.jobs
         if source is None and jobs.kind == "generated":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.envs.live import BarsPanel, Chart, Emit, Fact, LaneFrame, Scene
+from sysgym.envs.live import BarsPanel, Chart, DecisionsView, Fact, LaneFrame, Scene, rounded
 from sysgym.envs.stragglers.base import StragglerEnv
 
 MOST_ROWS = 140
@@ -33,25 +33,15 @@ _EVENTS = {
 }
 
 
-class JobView:
-    """Live view of a job, with a frame for each decision.
-
-    Args:
-        env: An environment of the family.
-    """
+class JobView(DecisionsView[StragglerEnv]):
+    """Live view of a job, with a frame for each decision."""
 
     def __init__(self, env: StragglerEnv) -> None:
-        self._env = env
-        self._emit: Emit
+        super().__init__(env)
         self._counts: dict[str, int] = {}
         self._rows: NDArray[np.int64] = np.empty(0, np.int64)
 
-    def watch(self, emit: Emit) -> None:
-        """Begin to report frames, from the next reset on."""
-        self._emit = emit
-
-    def scene(self) -> Scene:
-        """Return the scene of the present episode, and report its first frame."""
+    def _scene(self) -> Scene:
         env = self._env
         stragglers = np.flatnonzero(env.flags.stragglers)
         others = np.flatnonzero(~env.flags.stragglers)
@@ -65,7 +55,6 @@ class JobView:
         n_tasks = env.job.n_tasks
         shown = "" if len(self._rows) == n_tasks else f", {len(self._rows)} of them shown"
         title = f"{n_tasks} tasks{shown}: stragglers above, each row from the task's start"
-        self._report()
         return Scene(
             panels=(
                 BarsPanel(
@@ -98,17 +87,7 @@ class JobView:
             events=_EVENTS,
         )
 
-    def set_interval(self, interval: float) -> None:
-        """Do nothing: there is a frame for each decision."""
-
-    def after_step(self) -> None:
-        """Report what a decision has changed."""
-        self._report()
-
-    def change(self, key: str, value: float | str) -> None:
-        """Do nothing: a job has no settings that could change."""
-
-    def _report(self) -> None:
+    def _frame(self) -> LaneFrame:
         flags, world = self._env.flags, self._env.world
         now_s = min(world.now_s, world.completion_s)
         finished = int(np.isfinite(world.finish_s).sum())
@@ -135,10 +114,10 @@ class JobView:
             "late": int(flags.late.sum()),
             "relaunches": world.relaunches,
             "copies": world.copies,
-            "wasted_s": _rounded(world.wasted_s),
-            "completion_s": _rounded(world.completion_s) if world.done else None,
+            "wasted_s": rounded(world.wasted_s),
+            "completion_s": rounded(world.completion_s) if world.done else None,
         }
-        self._emit(LaneFrame(float(now_s), values, events))
+        return LaneFrame(float(now_s), values, events)
 
     def _bars(self, now_s: float) -> list[list[float]]:
         """Return the bars of the rows: row, begin and end after the task's start, s, and state."""
@@ -149,7 +128,7 @@ class JobView:
         bars: list[list[float]] = []
         for row, task in enumerate(self._rows.tolist()):
             start_s = job.start_s[task]
-            bars.append([row, 0.0, _rounded(job.latency_s[task]), REST])
+            bars.append([row, 0.0, rounded(job.latency_s[task]), REST])
             for attempt in np.flatnonzero(np.isfinite(begin_s[task])).tolist():
                 ended = np.isfinite(over_s[task, attempt])
                 until_s = over_s[task, attempt] if ended else now_s
@@ -159,9 +138,9 @@ class JobView:
                 won = ended and until_s == finish_s[task] and bool(np.isclose(until_s, full_s, rtol=1e-9))
                 state = _state(ended=ended, won=won, again=attempt > 0, slow=bool(flags.stragglers[task]))
                 begin = begin_s[task, attempt] - start_s
-                bars.append([row, _rounded(begin), _rounded(until_s - start_s), state])
+                bars.append([row, rounded(begin), rounded(until_s - start_s), state])
             if flags.raised_s[task] <= now_s:
-                raised = _rounded(max(flags.raised_s[task] - start_s, 0.0))
+                raised = rounded(max(flags.raised_s[task] - start_s, 0.0))
                 bars.append([row, raised, raised, FLAGGED])
         return bars
 
@@ -178,8 +157,3 @@ def _state(*, ended: bool, won: bool, again: bool, slow: bool) -> int:
 def live_view(env: Any) -> JobView:
     """Return the live view of an environment of the family."""
     return JobView(env)
-
-
-def _rounded(value: float) -> float:
-    """Return a number with five digits, so that files stay small."""
-    return float(f"{value:.5g}")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.execution import Execution
 from sysgym.emulator.cluster.job import BoolArray, FloatArray
+from sysgym.envs.pictures import new_figure, pixels
 from sysgym.envs.stragglers.metrics import Flags
 
 TASKS_IN_TEXT = 12
@@ -118,11 +119,7 @@ def text(scene: Scene) -> str:
 
 def picture(scene: Scene) -> NDArray[np.uint8]:
     """Return the job so far as a picture, shape (height, width, 3): stragglers above, other tasks below."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 7.0), dpi=100, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure = new_figure(9.0, 7.0)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     figure.suptitle(scene.caption, fontsize=11)
     job = scene.flags.job
@@ -145,8 +142,7 @@ def picture(scene: Scene) -> NDArray[np.uint8]:
     below.set_xlim(0.0, 1.03 * max(_longest_s(scene), scene.flags.threshold_s) / scale)
     handles, labels = _legend(scene, f"threshold, {scene.flags.threshold_s / scale:.3g} {unit}")
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()
+    return pixels(figure)
 
 
 def _draw_tasks(

@@ -87,8 +87,3 @@ MITIGATION: dict[str, Reward[MitigationOutcome]] = {
     ),
 }
 """Rewards of ``sysgym/StragglerMitigation-v0``."""
-
-
-def weight_names() -> set[str]:
-    """Return the weights of the rewards of both environments."""
-    return {name for rewards in (PREDICTION, MITIGATION) for one in rewards.values() for name in one.weights}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.tuning.job import Profile
 from sysgym.emulator.tuning.plans import bucket_time_s
 from sysgym.emulator.tuning.timing import Plan, Step
-from sysgym.envs.observations import Column, Columns, Observer, flags_space, table_space
+from sysgym.envs.observations import Column, Columns, Observer, clipped, flags_space, limits, table_space
 from sysgym.scenarios.schema.tuning import TuningScenario
 
 Array = NDArray[np.float32]
@@ -53,6 +53,8 @@ JOB_COLUMNS: Columns = {
     "left": Column("changes left", "share", 0.0, 1.0),
 }
 """Columns of ``job``."""
+
+_BUCKET_LIMITS, _JOB_LIMITS = limits(BUCKET_COLUMNS), limits(JOB_COLUMNS)
 
 
 class TuningState(NamedTuple):
@@ -130,7 +132,7 @@ def bucket_table(state: TuningState) -> Array:
     shown[:, 8] = step.end_s[:n] / unit_s
     shown[:, 9] = (step.wanted_s - step.end_s)[:n] / unit_s
     shown[:, 10] = step.stall_s[:n] / unit_s
-    return np.asarray(np.clip(table, _low(BUCKET_COLUMNS), _high(BUCKET_COLUMNS)), np.float32)
+    return clipped(table, _BUCKET_LIMITS)
 
 
 def job_row(state: TuningState) -> Array:
@@ -148,15 +150,7 @@ def job_row(state: TuningState) -> Array:
         state.first_s / unit_s - 1.0,
         state.left,
     ]
-    return np.asarray(np.clip(numbers, _low(JOB_COLUMNS), _high(JOB_COLUMNS)), np.float32)
-
-
-def _low(columns: Columns) -> NDArray[np.float64]:
-    return np.array([column.low for column in columns.values()])
-
-
-def _high(columns: Columns) -> NDArray[np.float64]:
-    return np.array([column.high for column in columns.values()])
+    return clipped(numbers, _JOB_LIMITS)
 
 
 OBSERVERS: Mapping[str, Observer[TuningScenario, TuningState]] = {"default": TuningTables()}

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sysgym.emulator.tuning.job import Profile
 from sysgym.emulator.tuning.timing import Plan, Step
+from sysgym.envs.pictures import Picture, new_figure, pixels
 
-Picture = NDArray[np.uint8]
 COMPUTE, TRANSFER, WAIT = "#0072b2", "#e69f00", "#d55e00"
 
 
@@ -63,15 +60,10 @@ def tuning_text(scene: TuningScene) -> str:
 
 def tuning_picture(scene: TuningScene) -> Picture:
     """Return a picture of a step, shape (height, width, 3)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 3.6), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.0, 3.6)
     figure.suptitle(scene.heading, fontsize=10)
     draw_step(figure.subplots(), scene)
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()  # type: ignore[attr-defined]
+    return pixels(figure)
 
 
 def draw_step(axes: Any, scene: TuningScene) -> None:

@@ -50,8 +50,3 @@ REWARDS: dict[str, Reward[ChangeOutcome]] = {
     ),
 }
 """Rewards of ``sysgym/TrainingTuning-v0``."""
-
-
-def weight_names() -> set[str]:
-    """Return the weights of all rewards."""
-    return {name for one in REWARDS.values() for name in one.weights}

@@ -8,6 +8,7 @@ from pathlib import Path
 from sysgym.emulator.tuning.job import Profile, Truth, draw_job
 from sysgym.emulator.tuning.plans import CAP_BYTES, bucket_time_s, by_need, capped, fused, in_order
 from sysgym.emulator.tuning.timing import Plan, step_of
+from sysgym.envs.pictures import new_figure, write_picture
 from sysgym.envs.tuning.render import TuningScene, draw_step
 from sysgym.scenarios.schema.tuning import TuningScenario
 
@@ -39,15 +40,8 @@ def draw(scenario: TuningScenario, path: Path) -> None:
     Raises:
         SysgymError: If the format is unknown, or the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from sysgym.scenarios.errors import StorageError, SysgymError
-    from sysgym.scenarios.files import replacing
-
     profile, truth = _job(scenario)
-    figure = Figure(figsize=(9.0, 7.0), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(9.0, 7.0, dpi=120)
     for axes, (name, plan) in zip(figure.subplots(4, 1, sharex=True), _plans(profile).items(), strict=True):
         step = step_of(plan, profile, truth)
         draw_step(axes, TuningScene(scenario.name, plan, profile, step, step.time_s, step.time_s))
@@ -55,12 +49,7 @@ def draw(scenario: TuningScenario, path: Path) -> None:
         axes.set_xlabel("")
     axes.set_xlabel("time (ms); computing waits where it is red")
     axes.set_xlim(0.0, 1e3 * max(step_of(plan, profile, truth).time_s for plan in _plans(profile).values()))
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, format=path.suffix.removeprefix(".") or None)
-    except (StorageError, ValueError) as error:
-        reason = error.reason if isinstance(error, StorageError) else error
-        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
+    write_picture(figure, path)
 
 
 def _job(scenario: TuningScenario) -> tuple[Profile, Truth]:

@@ -18,7 +18,7 @@ from sysgym.envs.rewards import Reward
 from sysgym.envs.tuning.metrics import Outcome
 from sysgym.envs.tuning.observation import OBSERVERS, TuningState, n_rows
 from sysgym.envs.tuning.render import TuningScene, tuning_picture, tuning_text
-from sysgym.envs.tuning.rewards import REWARDS, ChangeOutcome, weight_names
+from sysgym.envs.tuning.rewards import REWARDS, ChangeOutcome
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.tuning import TuningScenario
 
@@ -151,7 +151,6 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
     }
     SCENARIO = TuningScenario
     REWARDS = REWARDS
-    WEIGHT_NAMES = staticmethod(weight_names)
     OBSERVERS = OBSERVERS
 
     def __init__(

@@ -15,8 +15,8 @@ import gymnasium as gym
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sysgym.agents.congestion.max import MaxAgent
-from sysgym.agents.congestion.world import Action
 from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.base import Array
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import parse_json, read_limited, write_atomically
 from sysgym.scenarios.names import FILE_NAME, LONGEST_NAME
@@ -145,6 +145,6 @@ class LawAgent:
         """Look up the action that does not restrict the flows."""
         self._uncapped.begin(env)
 
-    def act(self, observation: Any) -> Action:
+    def act(self, observation: Any) -> Array:
         """Return that action."""
         return self._uncapped.act(observation)

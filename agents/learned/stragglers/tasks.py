@@ -21,7 +21,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from sysgym.agents.learned.sets.network import SetShape
 from sysgym.agents.learned.stragglers.examples import Examples, collect
 from sysgym.agents.learned.stragglers.features import feature_names
-from sysgym.envs.stragglers.rewards import PREDICTION, weight_names
+from sysgym.envs.rewards import reward_of
+from sysgym.envs.stragglers.rewards import MITIGATION, PREDICTION
 from sysgym.scenarios import Scenario, StragglerScenario
 from sysgym.scenarios.errors import SysgymError
 
@@ -60,7 +61,7 @@ class TaskRewards:
                 f'{scenario.name}: tasks are trained on the reward "default", which is a sum over them, got '
                 f'"{chosen.name}"'
             )
-        weights = PREDICTION["default"].with_weights(chosen.weights, weight_names()).weights
+        weights = reward_of(chosen, None, PREDICTION, (PREDICTION, MITIGATION)).weights
         share = min(max(straggler_share, 1e-3), 1.0 - 1e-3)
         return cls(
             weights["true_flags"] / share, -weights["false_flags"] / (1.0 - share), -weights["missed"] / share

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.topology.geometry import node_positions, plane_positions
 from sysgym.emulator.packets.workloads import LONG_LIVED, FlowSchedule, scenario_flows
+from sysgym.envs.pictures import new_figure, write_picture
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.units import metric_text, unit_of
 
@@ -24,7 +25,6 @@ MOST_HOST_NAMES, MOST_SWITCH_NAMES = 40, 16
 """Largest number of nodes of a tier that are all named; of more, only the first and the last are."""
 MANY_FLOWS = 4000
 """Number of flows above which their marks are small and pale."""
-DPI = 150
 
 
 def draw(scenario: CongestionScenario, path: Path) -> None:
@@ -37,28 +37,18 @@ def draw(scenario: CongestionScenario, path: Path) -> None:
     Raises:
         SysgymError: If the format is unknown, or the file cannot be written.
     """
-    from matplotlib.figure import Figure
-
-    from sysgym.scenarios.errors import StorageError, SysgymError
-    from sysgym.scenarios.files import replacing
-
     seed = scenario.splits.test.first_seed
     episode = scenario.draw("test", seed)
     topology = build_topology(episode.topology)
     flows = scenario_flows(episode, topology, np.random.default_rng(seed))
-    figure = Figure(figsize=(12, 10.5), layout="constrained", facecolor="white")
+    figure = new_figure(12.0, 10.5, dpi=150)
     grid = figure.add_gridspec(2, 2, height_ratios=(1.15, 1), width_ratios=(1, 1.25))
     figure.suptitle(f"{scenario.name}: {scenario.title}", fontsize=15, fontweight="bold", color=INK)
     figure.supxlabel(f"Traffic of the test episode with seed {seed}", fontsize=10, color=SOFT)
     draw_network(figure.add_subplot(grid[0, :]), topology)
     _draw_matrix(figure.add_subplot(grid[1, 0]), topology, flows)
     _draw_starts(figure.add_subplot(grid[1, 1]), topology, flows, episode.horizon_s)
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, dpi=DPI, format=path.suffix.removeprefix(".") or None)
-    except (StorageError, ValueError) as error:
-        reason = error.reason if isinstance(error, StorageError) else error
-        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
+    write_picture(figure, path)
 
 
 def draw_network(axes: Axes, topology: Topology) -> None:

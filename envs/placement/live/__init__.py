@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sysgym.envs.placement.joint import JointPlacement
-from sysgym.envs.placement.live.base import DecisionsView
+from sysgym.envs.placement.live.base import PlacementView
 from sysgym.envs.placement.live.candidates import CandidatesView
 from sysgym.envs.placement.live.devices import DevicesView
 from sysgym.envs.placement.live.jobs import JobsView
@@ -15,7 +15,7 @@ from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 from sysgym.scenarios.errors import SysgymError
 
-VIEWS: dict[type, type[DecisionsView[Any]]] = {
+VIEWS: dict[type, type[PlacementView[Any]]] = {
     CollectivePlacement: DevicesView,
     ReductionProgram: ProgramsView,
     JointPlacement: CandidatesView,
@@ -23,7 +23,7 @@ VIEWS: dict[type, type[DecisionsView[Any]]] = {
 }
 
 
-def live_view(env: Any) -> DecisionsView[Any]:
+def live_view(env: Any) -> PlacementView[Any]:
     """Return the live view of an environment of the family.
 
     Raises:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.envs.live import Chart, Fact, LevelsPanel, Scene, Values
+from sysgym.envs.live import Chart, Fact, LevelsPanel, Scene, Values, rounded
 from sysgym.envs.placement.joint import JointPlacement
-from sysgym.envs.placement.live.base import UNIT, DecisionsView, rounded
+from sysgym.envs.placement.live.base import UNIT, PlacementView
 
 MOST_ROWS = 24
 """Number of candidates shown, those of the smallest nominal times."""
 
 
-class CandidatesView(DecisionsView[JointPlacement]):
+class CandidatesView(PlacementView[JointPlacement]):
     """View of ``sysgym/JointPlacement-v0``."""
 
     def _scene(self) -> Scene:

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from sysgym.emulator.accelerators.matrices import Matrix, reduction_groups
-from sysgym.envs.live import Chart, Fact, GridPanel, LevelsPanel, Scene, Values
-from sysgym.envs.placement.live.base import UNIT, DecisionsView, rounded
+from sysgym.envs.live import Chart, Fact, GridPanel, LevelsPanel, Scene, Values, rounded
+from sysgym.envs.placement.live.base import UNIT, PlacementView
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.tasks import PlacementTask
 
@@ -19,7 +19,7 @@ GROUPS = 16
 """Number of colours of groups."""
 
 
-class DevicesView(DecisionsView[CollectivePlacement]):
+class DevicesView(PlacementView[CollectivePlacement]):
     """View of ``sysgym/CollectivePlacement-v0``.
 
     While the placement is incomplete, times are those of its best completion: what can still be reached.

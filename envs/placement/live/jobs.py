@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.envs.live import Chart, Fact, GridPanel, LevelsPanel, Scene, Values
-from sysgym.envs.placement.live.base import UNIT, DecisionsView, rounded
+from sysgym.envs.live import Chart, Fact, GridPanel, LevelsPanel, Scene, Values, rounded
+from sysgym.envs.placement.live.base import UNIT, PlacementView
 from sysgym.envs.placement.multijob import MultiJobPlacement
 
 MOST_BLOCKS = 8
 """Number of blocks of a job on a node that have colours of their own."""
 
 
-class JobsView(DecisionsView[MultiJobPlacement]):
+class JobsView(PlacementView[MultiJobPlacement]):
     """View of ``sysgym/MultiJobPlacement-v0``."""
 
     def _scene(self) -> Scene:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from sysgym.emulator.accelerators.programs.patterns import Collective
-from sysgym.envs.live import BarsPanel, Chart, Fact, Scene, Values
-from sysgym.envs.placement.live.base import UNIT, DecisionsView, rounded
+from sysgym.envs.live import BarsPanel, Chart, Fact, Scene, Values, rounded
+from sysgym.envs.placement.live.base import UNIT, PlacementView
 from sysgym.envs.placement.program import ReductionProgram
 from sysgym.envs.placement.render.common import COLLECTIVE_NAMES
 
 _KINDS = tuple(Collective)
 
 
-class ProgramsView(DecisionsView[ReductionProgram]):
+class ProgramsView(PlacementView[ReductionProgram]):
     """View of ``sysgym/ReductionProgram-v0``."""
 
     def _scene(self) -> Scene:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
 from sysgym.emulator.accelerators.programs.patterns import Collective, Instruction
 from sysgym.envs.placement.metrics import log_ratio
-
-Picture = NDArray[np.uint8]
 
 INK = "#202020"
 FAINT = "#8c8c8c"
@@ -118,27 +114,11 @@ def wrapped(lines: Iterable[str], width: float, font_size: float) -> str:
 
     Args:
         lines: Lines of text.
-        width: Width of the figure, as in :func:`new_figure`.
+        width: Width of the figure, inches.
         font_size: Font size in points; a letter of matplotlib's font is about 0.58 of it wide.
     """
     most = int(72 * width / (0.58 * font_size))
     return "\n".join(part for line in lines for part in textwrap.wrap(line, most) or [""])
-
-
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure; width and height are in hundreds of pixels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def pixels(figure: Any) -> Picture:
-    """Return a figure as an array, shape (height, width, 3)."""
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()
 
 
 def _digits(value: float) -> str:

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.jobs.contention import JobSystem
 from sysgym.emulator.accelerators.jobs.jobs import IntArray
+from sysgym.envs.pictures import Picture, new_figure, pixels
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.render.common import (
     FAINT,
     GROUP_COLOURS,
-    Picture,
-    new_figure,
-    pixels,
     plural,
     size,
     text_on,

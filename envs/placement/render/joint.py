@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 from sysgym.emulator.accelerators.candidates import Candidate
 from sysgym.emulator.accelerators.problem import PlacementProblem
 from sysgym.emulator.accelerators.step_times import StepTimes
+from sysgym.envs.pictures import Picture, new_figure, pixels
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.render.common import (
     BOUND,
     GOOD,
     INK,
     LEVEL_COLOURS,
-    Picture,
     axes_words,
     compared,
-    new_figure,
-    pixels,
     plural,
     system,
     time,

@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix, reduction_groups
 from sysgym.emulator.accelerators.problem import PlacementProblem
+from sysgym.envs.pictures import Picture, new_figure, pixels
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.render.common import (
     BOUND,
     FAINT,
     GROUP_COLOURS,
     INK,
-    Picture,
     axes_words,
     bandwidth,
     compared,
-    new_figure,
-    pixels,
     plural,
     reduction,
     system,

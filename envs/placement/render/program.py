@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from sysgym.emulator.accelerators.programs.patterns import Instruction, Program
+from sysgym.envs.pictures import Picture, new_figure, pixels
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.render.common import (
     COLLECTIVE_COLOURS,
     COLLECTIVE_NAMES,
     FAINT,
     INK,
-    Picture,
     compared,
     instruction,
-    new_figure,
-    pixels,
     reduction,
     system,
     time,

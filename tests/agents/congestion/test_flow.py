@@ -40,7 +40,7 @@ def test_a_sender_plays_every_preset(name: str, scenario: str, preset: str) -> N
 def test_senders_do_not_play_a_whole_network() -> None:
     env = gym.make("sysgym/DatacenterCC-v0", scenario="iroko-dumbbell-1g")
     env.reset(seed=0)
-    with pytest.raises(SysgymError, match="plays sysgym/FlowCC-v0, not DatacenterCC"):
+    with pytest.raises(SysgymError, match='"flow_aimd" plays FlowCC, not DatacenterCC'):
         make_agent("flow_aimd").begin(env)
 
 
