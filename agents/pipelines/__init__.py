@@ -1,6 +1,7 @@
 """Agents of the pipelines family: balanced plans, searches on the profile and on measurements.
 
-All but the oracle read the profile and the measured times of the plans that they try.
+Searches are those of :mod:`sysgym.agents.plan_tuning`. All but the oracle read the profile and the measured
+times of the plans that they try.
 """
 
 from __future__ import annotations
@@ -10,8 +11,14 @@ from sysgym.agents.info import AgentInfo
 _FAMILY = "pipelines"
 
 
-def _heuristic(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
-    return AgentInfo(name, summary, f"sysgym.agents.pipelines.{entry}", privileged=privileged, family=_FAMILY)
+def _rule(name: str, entry: str, summary: str) -> AgentInfo:
+    return AgentInfo(name, summary, f"sysgym.agents.pipelines.balanced:{entry}", family=_FAMILY)
+
+
+def _search(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
+    return AgentInfo(
+        name, summary, f"sysgym.agents.plan_tuning:{entry}", privileged=privileged, family=_FAMILY
+    )
 
 
 def _learned(name: str, summary: str) -> AgentInfo:
@@ -19,24 +26,20 @@ def _learned(name: str, summary: str) -> AgentInfo:
 
 
 AGENTS = (
-    _heuristic("unchanged", "balanced:Unchanged", "equal numbers of layers, microbatches as they come"),
-    _heuristic("balanced_stages", "balanced:BalancedStages", "the exact division of layers among stages"),
-    _heuristic("longest_first", "balanced:LongestFirst", "microbatches by Graham's rule"),
-    _heuristic("balanced", "balanced:Balanced", "both"),
-    _heuristic("pipelines/random", "searches:RandomAgent", "random changes"),
-    _heuristic(
-        "pipelines/critical_path", "searches:CriticalPath", "the best change by the profile, while one helps"
+    _rule("unchanged", "Unchanged", "equal numbers of layers, microbatches as they come"),
+    _rule("balanced_stages", "BalancedStages", "the exact division of layers among stages"),
+    _rule("longest_first", "LongestFirst", "microbatches by Graham's rule"),
+    _rule("balanced", "Balanced", "both"),
+    _search("pipelines/random", "RandomAgent", "random changes"),
+    _search(
+        "pipelines/critical_path",
+        "CriticalPath",
+        "the best change by the profile, while one helps",
     ),
-    _heuristic(
-        "pipelines/random_search", "searches:RandomSearch", "random plans, best by the profile measured"
-    ),
-    _heuristic(
-        "pipelines/annealing", "searches:Annealing", "annealing on the profile, best of its plans measured"
-    ),
-    _heuristic(
-        "pipelines/local_search", "searches:LocalSearch", "measured changes, best by the profile first"
-    ),
-    _heuristic("pipelines/oracle", "searches:Oracle", "local searches on the true times", privileged=True),
+    _search("pipelines/random_search", "RandomSearch", "random plans, best by the profile measured"),
+    _search("pipelines/annealing", "Annealing", "annealing on the profile, best of its plans measured"),
+    _search("pipelines/local_search", "LocalSearch", "measured changes, best by the profile first"),
+    _search("pipelines/oracle", "Oracle", "local searches on the true times", privileged=True),
     _learned("pipelines/maskable_ppo", "PPO among the changes (sb3-contrib)"),
     _learned(
         "pipelines/maskable_ppo_set", "the same with one encoder shared by stages and ranks (Deep Sets)"

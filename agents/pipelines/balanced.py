@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from sysgym.agents.pipelines.base import PlanningAgent
+from sysgym.agents.plan_tuning import PlanningAgent
 from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
 from sysgym.emulator.pipelines.plans import Plan
 from sysgym.envs.pipelines.pipeline_tuning import PipelineTuning
 
 
-class Unchanged(PlanningAgent):
+class PipelineAgent(PlanningAgent[PipelineTuning]):
+    """Base class of agents that measure a plan of their own and stop."""
+
+    plays = PipelineTuning
+
+
+class Unchanged(PipelineAgent):
     """The first plan."""
 
     name = "unchanged"
@@ -18,7 +24,7 @@ class Unchanged(PlanningAgent):
         return world.plan
 
 
-class BalancedStages(PlanningAgent):
+class BalancedStages(PipelineAgent):
     """The division of layers whose slowest stage is fastest."""
 
     name = "balanced_stages"
@@ -28,7 +34,7 @@ class BalancedStages(PlanningAgent):
         return balanced_stages(world.pipeline, world.plan)
 
 
-class LongestFirst(PlanningAgent):
+class LongestFirst(PipelineAgent):
     """Microbatches by Graham's rule: the longest first, to the least loaded rank."""
 
     name = "longest_first"
@@ -38,7 +44,7 @@ class LongestFirst(PlanningAgent):
         return balanced_ranks(world.pipeline, world.plan)
 
 
-class Balanced(PlanningAgent):
+class Balanced(PipelineAgent):
     """Layers and microbatches balanced."""
 
     name = "balanced"

@@ -1,6 +1,7 @@
 """Agents of the tuning family: fixed buckets, exact fusion, searches on the profile and on measurements.
 
-All but the oracle read the profile and the measured times of the plans that they try.
+Searches are those of :mod:`sysgym.agents.plan_tuning`. All but the oracle read the profile and the measured
+times of the plans that they try.
 """
 
 from __future__ import annotations
@@ -10,8 +11,14 @@ from sysgym.agents.info import AgentInfo
 _FAMILY = "tuning"
 
 
-def _heuristic(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
-    return AgentInfo(name, summary, f"sysgym.agents.tuning.{entry}", privileged=privileged, family=_FAMILY)
+def _rule(name: str, entry: str, summary: str) -> AgentInfo:
+    return AgentInfo(name, summary, f"sysgym.agents.tuning.fixed:{entry}", family=_FAMILY)
+
+
+def _search(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
+    return AgentInfo(
+        name, summary, f"sysgym.agents.plan_tuning:{entry}", privileged=privileged, family=_FAMILY
+    )
 
 
 def _learned(name: str, summary: str) -> AgentInfo:
@@ -19,20 +26,18 @@ def _learned(name: str, summary: str) -> AgentInfo:
 
 
 AGENTS = (
-    _heuristic("25_mb", "fixed:CappedBuckets", "buckets of 25 MB, as in PyTorch; the size is a parameter"),
-    _heuristic("best_cap", "fixed:BestCap", "the best of 20 bucket sizes by the profile"),
-    _heuristic("fusion", "fixed:Fusion", "exact fusion of gradients on one channel, by a dynamic program"),
-    _heuristic("fusion_by_need", "fixed:FusionByNeed", "the same, first layers first"),
-    _heuristic("tuning/random", "searches:RandomAgent", "random changes"),
-    _heuristic("critical_path", "searches:CriticalPath", "the best change by the profile, while one helps"),
-    _heuristic("tuning/random_search", "searches:RandomSearch", "random plans, best by the profile measured"),
-    _heuristic(
-        "tuning/annealing", "searches:Annealing", "annealing on the profile, best of its plans measured"
-    ),
-    _heuristic("local_search", "searches:LocalSearch", "measured changes, best by the profile first"),
-    _heuristic(
+    _rule("25_mb", "CappedBuckets", "buckets of 25 MB, as in PyTorch; the size is a parameter"),
+    _rule("best_cap", "BestCap", "the best of 20 bucket sizes by the profile"),
+    _rule("fusion", "Fusion", "exact fusion of gradients on one channel, by a dynamic program"),
+    _rule("fusion_by_need", "FusionByNeed", "the same, first layers first"),
+    _search("tuning/random", "RandomAgent", "random changes"),
+    _search("critical_path", "CriticalPath", "the best change by the profile, while one helps"),
+    _search("tuning/random_search", "RandomSearch", "random plans, best by the profile measured"),
+    _search("tuning/annealing", "Annealing", "annealing on the profile, best of its plans measured"),
+    _search("local_search", "LocalSearch", "measured changes, best by the profile first"),
+    _search(
         "tuning/oracle",
-        "searches:Oracle",
+        "Oracle",
         "local searches on the true times",
         privileged=True,
     ),

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.agents.tuning.base import PlanningAgent
+from sysgym.agents.plan_tuning import PlanningAgent
 from sysgym.emulator.tuning.plans import by_need, capped, fused
 from sysgym.emulator.tuning.timing import Plan
 from sysgym.envs.tuning.tuning import TrainingTuning
 from sysgym.scenarios.errors import SysgymError
 
 
-class CappedBuckets(PlanningAgent):
+class TuningAgent(PlanningAgent[TrainingTuning]):
+    """Base class of agents that measure buckets of their own and stop."""
+
+    plays = TrainingTuning
+
+
+class CappedBuckets(TuningAgent):
     """Buckets up to a size.
 
     Args:
@@ -33,7 +39,7 @@ class CappedBuckets(PlanningAgent):
         return capped(world.profile, self._cap_bytes)
 
 
-class BestCap(PlanningAgent):
+class BestCap(TuningAgent):
     """The best of 20 bucket sizes by the profile, in the order of readiness or of need."""
 
     name = "best_cap"
@@ -46,7 +52,7 @@ class BestCap(PlanningAgent):
         return min([*plans, *(by_need(plan) for plan in plans)], key=world.predict)
 
 
-class Fusion(PlanningAgent):
+class Fusion(TuningAgent):
     """The exact fusion of gradients on one channel, sent as they become ready."""
 
     name = "fusion"
@@ -56,7 +62,7 @@ class Fusion(PlanningAgent):
         return fused(world.profile)
 
 
-class FusionByNeed(PlanningAgent):
+class FusionByNeed(TuningAgent):
     """The same buckets; those that the next forward pass needs first are sent first."""
 
     name = "fusion_by_need"

@@ -13,31 +13,29 @@ from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
 from sysgym.emulator.pipelines.drawing import draw_job
 from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought
 from sysgym.emulator.pipelines.plans import (
-    KINDS,
     OF_RANKS,
     OF_STAGES,
     Kind,
     Plan,
     changed,
+    changes,
     durations_s,
     first_plan,
     fits,
     replayed,
     step_time_s,
 )
-from sysgym.emulator.training.replay import Replayed
-from sysgym.envs.decisions import BoolArray, DecisionEnv
+from sysgym.envs.decisions import BoolArray
 from sysgym.envs.observations import Observer
-from sysgym.envs.pipelines.metrics import Outcome
 from sysgym.envs.pipelines.observation import N_HEADS, OBSERVERS, TuningState
 from sysgym.envs.pipelines.render import PipelineScene, pipeline_picture, pipeline_text
-from sysgym.envs.pipelines.rewards import REWARDS, ChangeOutcome
+from sysgym.envs.plan_tuning import ChangeOutcome, PlanTuningEnv
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.pipelines import PipelineScenario
 
 
-class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
+class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
     """Divide a transformer among pipeline stages and its microbatches among ranks, and measure what it does.
 
     ## Description
@@ -168,12 +166,7 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
     - v0: first version.
     """  # noqa: E501, a table's row is one line
 
-    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
-        "render_modes": ["ansi", "rgb_array", "human"],
-        "render_fps": 4,
-    }
     SCENARIO = PipelineScenario
-    REWARDS = REWARDS
     OBSERVERS = OBSERVERS
 
     def __init__(
@@ -194,31 +187,56 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
         """
         super().__init__(scenario, split, reward, observation, overrides, render_mode)
         self.pipeline: Pipeline
-        self.plan: Plan
-        self.measured_s: float
-        self.best_plan: Plan
-        self.best_s: float
-        self.first_s: float
-        self.tried: int
         self._truth: Truth
-        self._expected: Replayed
+        self._next: dict[int, Plan]
 
     @property
     def truth(self) -> Truth:
         """What the profile leaves out, which agents do not know."""
         return self._truth
 
-    def adopt(self, plan: Plan) -> float:
-        """Replace the plan, and return its true time in s; it counts as a change.
+    def action_of(self, kind: Kind, which: int) -> int:
+        """Return the action of a change of :data:`~sysgym.emulator.pipelines.plans.KINDS`."""
+        kinds = OF_STAGES if kind in OF_STAGES else OF_RANKS
+        row = 1 + which + (0 if kind in OF_STAGES else self.pipeline.scenario.job.stages)
+        return kinds.index(kind) * self.scenario.control.most_rows + row
 
-        What it gains is part of the next step's reward.
+    def neighbours(self, plan: Plan) -> list[Plan]:
+        """Return the plans that differ by one change."""
+        return [other for _, _, other in changes(self.pipeline, plan)]
 
-        Raises:
-            NoEpisode: If no episode is in progress.
-            ClosedEnvironment: If the environment is closed.
-            SysgymError: If all changes are used, or the plan is not one of the job.
-        """
-        self._check_may_step()
+    def starts(self) -> list[Plan]:
+        """Return the plans whose layers, microbatches or both rules balance, and the first one."""
+        first = first_plan(self.pipeline)
+        stages = balanced_stages(self.pipeline, first)
+        return [balanced_ranks(self.pipeline, stages), balanced_ranks(self.pipeline, first), stages, first]
+
+    def profile_time_s(self, plan: Plan) -> float:
+        """Return the time of a plan by the profile."""
+        return step_time_s(self.pipeline, plan, self._thought)
+
+    def true_time_s(self, plan: Plan) -> float:
+        """Return the true time of a plan without counting it: for metrics and privileged agents."""
+        return step_time_s(self.pipeline, plan, self._truth)
+
+    @property
+    def _n_actions(self) -> int:
+        return N_HEADS * self.scenario.control.most_rows
+
+    def _draw_job(self, episode_seed: int) -> Plan:
+        drawn = self.scenario.draw(self.split, episode_seed)
+        self.pipeline, self._truth = draw_job(drawn, episode_seed)
+        self._thought = as_thought(self.pipeline)
+        plan = first_plan(self.pipeline)
+        if not fits(self.pipeline, plan):
+            raise SysgymError(
+                f"{self.scenario.name}: equal numbers of layers do not fit into machine.memory_bytes,"
+                f" {drawn.machine.memory_bytes:g}, even if all stages recompute their activations;"
+                " use more of it, more stages, or a smaller model"
+            )
+        return plan
+
+    def _check_plan(self, plan: Plan) -> None:
         job, n_layers = self.pipeline.scenario.job, len(self.pipeline.layers.parameters)
         rising = all(a < b for a, b in zip((0, *plan.ends), plan.ends, strict=False))
         if (
@@ -230,124 +248,46 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
                 f"expected {job.stages} stages that end at {n_layers} layers, a place for each of"
                 f" {len(self.pipeline.lengths)} microbatches, and stages that fit into memory, got {plan}"
             )
-        if self.tried >= self.scenario.control.episode_steps:
-            raise SysgymError(f"all {self.tried} changes of the episode are used; stop it with action 0")
-        self._measure(plan)
-        self._mask = self._allowed()
-        return self.measured_s
 
-    def predict(self, plan: Plan) -> float:
-        """Return the time of a plan by the profile, s; the metric `predicted` counts different plans."""
-        if plan not in self._predicted:
-            self._predicted[plan] = step_time_s(self.pipeline, plan, self._thought)
-        return self._predicted[plan]
+    def _draw_change(self, plan: Plan, rng: np.random.Generator) -> Plan | None:
+        job = self.pipeline.scenario.job
+        of_stages = len(OF_STAGES) * job.stages
+        number = int(rng.integers(of_stages + len(OF_RANKS) * job.data_ranks))
+        if number < of_stages:
+            kind, stage = divmod(number, job.stages)
+            return changed(self.pipeline, plan, OF_STAGES[kind], stage)
+        kind, rank = divmod(number - of_stages, job.data_ranks)
+        return changed(self.pipeline, plan, OF_RANKS[kind], rank)
 
-    @property
-    def predicted(self) -> int:
-        """How many plans :meth:`predict` was asked about in this episode."""
-        return len(self._predicted)
-
-    def action_of(self, kind: Kind, which: int) -> int:
-        """Return the action of a change of :data:`~sysgym.emulator.pipelines.plans.KINDS`."""
-        kinds = OF_STAGES if kind in OF_STAGES else OF_RANKS
-        row = 1 + which + (0 if kind in OF_STAGES else self.pipeline.scenario.job.stages)
-        return kinds.index(kind) * self.scenario.control.most_rows + row
-
-    @property
-    def _n_actions(self) -> int:
-        return N_HEADS * self.scenario.control.most_rows
-
-    def _begin(self, episode_seed: int) -> None:
-        drawn = self.scenario.draw(self.split, episode_seed)
-        self.pipeline, self._truth = draw_job(drawn, episode_seed)
-        self._thought = as_thought(self.pipeline)
-        plan = first_plan(self.pipeline)
-        if not fits(self.pipeline, plan):
-            raise SysgymError(
-                f"{self.scenario.name}: equal numbers of layers do not fit into machine.memory_bytes,"
-                f" {drawn.machine.memory_bytes:g}, even if all stages recompute their activations;"
-                " use more of it, more stages, or a smaller model"
-            )
-        self._predicted: dict[Plan, float] = {}
-        self.best_s, self.tried = float("inf"), -1
-        self._measure(plan)
-        self.first_s = self._before_s = self._best_before_s = self.best_s
-
-    def _measure(self, plan: Plan) -> None:
-        self.plan = plan
-        self._expected = replayed(self.pipeline, plan, self._thought)
-        self.measured_s = step_time_s(self.pipeline, plan, self._truth)
-        self.tried += 1
-        if self.measured_s < self.best_s:
-            self.best_plan, self.best_s = plan, self.measured_s
-
-    def _allowed(self) -> BoolArray:
+    def _changes(self) -> BoolArray:
+        self._next = {
+            self.action_of(kind, which): plan for kind, which, plan in changes(self.pipeline, self.plan)
+        }
         mask = np.zeros(self._n_actions, np.bool_)
-        mask[0] = True
-        self._next: dict[int, Plan] = {}
-        if self.tried < self.scenario.control.episode_steps:
-            job = self.pipeline.scenario.job
-            for kind in KINDS:
-                for which in range(job.stages if kind in OF_STAGES else job.data_ranks):
-                    plan = changed(self.pipeline, self.plan, kind, which)
-                    if plan is not None:
-                        self._next[self.action_of(kind, which)] = plan
-            mask[list(self._next)] = True
+        mask[list(self._next)] = True
         return mask
 
-    def _act(self, action: int) -> None:
-        if action == 0:
-            self.outcome = Outcome(self.best_s)
-            return
-        self._measure(self._next[action])
-        if self.tried >= self.scenario.control.episode_steps:
-            self.outcome = Outcome(self.best_s)
-
-    def _invalid(self) -> Outcome:
-        return Outcome(self.best_s, valid=False)
-
-    def _decision_outcome(self) -> ChangeOutcome:
-        outcome = ChangeOutcome(
-            (self._before_s - self.measured_s) / self.first_s,
-            (self._best_before_s - self.best_s) / self.first_s,
-            self.outcome is None or self.outcome.valid,
-        )
-        self._before_s, self._best_before_s = self.measured_s, self.best_s
-        return outcome
+    def _after(self, action: int) -> Plan:
+        return self._next[action]
 
     def _state(self) -> TuningState:
-        left = 1.0 - self.tried / self.scenario.control.episode_steps
-        return TuningState(
-            self.pipeline, self.plan, self._expected, self.measured_s, self.best_s, left, self._mask
-        )
+        left = 1.0 - self.tried / self.most_measurements
+        expected = replayed(self.pipeline, self.plan, self._thought)
+        return TuningState(self.pipeline, self.plan, expected, self.measured_s, self.best_s, left, self._mask)
 
-    def _step_metrics(self) -> dict[str, float]:
-        return {
-            "step_s": self.measured_s,
-            "best_s": self.best_s,
-            "recomputing": float(sum(self.plan.recompute)),
-        }
+    def _plan_metrics(self, plan: Plan) -> dict[str, float]:
+        return {"recomputing": float(sum(plan.recompute))}
 
-    def _episode_metrics(self) -> dict[str, float]:
-        assert self.outcome is not None
-        pipeline, plan, best_s = self.pipeline, self.best_plan, self.outcome.best_s
-        computing = durations_s(pipeline, plan, self._truth)[:, pipeline.operations.computes]
-        busy = float(computing.sum(axis=1).mean()) / len(pipeline.operations.ranks) / best_s
+    def _job_metrics(self) -> dict[str, float]:
+        pipeline = self.pipeline
+        computing = durations_s(pipeline, self.best_plan, self._truth)[:, pipeline.operations.computes]
+        busy = float(computing.sum(axis=1).mean()) / len(pipeline.operations.ranks) / self.best_s
+        stages = balanced_stages(pipeline, first_plan(pipeline))
         return {
-            "speedup": self.first_s / best_s,
-            "speedup_over_balanced": step_time_s(pipeline, self._balanced(), self._truth) / best_s,
+            "speedup": self.first_s / self.best_s,
+            "speedup_over_balanced": self.true_time_s(balanced_ranks(pipeline, stages)) / self.best_s,
             "idle": 1.0 - busy,
-            "model_error": abs(step_time_s(pipeline, plan, self._thought) / best_s - 1.0),
-            "time_s": best_s,
-            "recomputing": float(sum(plan.recompute)),
-            "tried": float(self.tried),
-            "predicted": float(self.predicted),
-            "valid": float(self.outcome.valid),
         }
-
-    def _balanced(self) -> Plan:
-        stages = balanced_stages(self.pipeline, first_plan(self.pipeline))
-        return balanced_ranks(self.pipeline, stages)
 
     def _scene(self) -> PipelineScene:
         return PipelineScene(

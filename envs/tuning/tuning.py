@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.tuning.job import Profile, Truth, as_thought, draw_job
-from sysgym.emulator.tuning.plans import CAP_BYTES, KINDS, allowed, capped, changed, in_order
-from sysgym.emulator.tuning.timing import Plan, Step, step_of
-from sysgym.envs.decisions import BoolArray, DecisionEnv
+from sysgym.emulator.tuning.plans import CAP_BYTES, KINDS, allowed, by_need, capped, changed, fused, in_order
+from sysgym.emulator.tuning.timing import Plan, step_of
+from sysgym.envs.decisions import BoolArray
 from sysgym.envs.observations import Observer
+from sysgym.envs.plan_tuning import ChangeOutcome, PlanTuningEnv
 from sysgym.envs.rewards import Reward
-from sysgym.envs.tuning.metrics import Outcome
 from sysgym.envs.tuning.observation import OBSERVERS, TuningState, n_rows
 from sysgym.envs.tuning.render import TuningScene, tuning_picture, tuning_text
-from sysgym.envs.tuning.rewards import REWARDS, ChangeOutcome
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.tuning import TuningScenario
 
 
-class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
+class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
     """Change the gradient buckets of a data-parallel training step, and measure what it does.
 
     ## Description
@@ -145,12 +144,7 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
     - v0: first version.
     """  # noqa: E501, a table's row is one line
 
-    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
-        "render_modes": ["ansi", "rgb_array", "human"],
-        "render_fps": 4,
-    }
     SCENARIO = TuningScenario
-    REWARDS = REWARDS
     OBSERVERS = OBSERVERS
 
     def __init__(
@@ -172,69 +166,43 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
         super().__init__(scenario, split, reward, observation, overrides, render_mode)
         self.drawn: TuningScenario
         self.profile: Profile
-        self.plan: Plan
-        self.measured_s: float
-        self.best_plan: Plan
-        self.best_s: float
-        self.first_s: float
-        self.tried: int
         self._truth: Truth
-        self._expected: Step
 
     @property
     def truth(self) -> Truth:
         """What the profile leaves out, which agents do not know."""
         return self._truth
 
-    def adopt(self, plan: Plan) -> float:
-        """Replace the plan, and return its true time in s; it counts as a change.
+    def neighbours(self, plan: Plan) -> list[Plan]:
+        """Return the plans that differ by one change."""
+        return [
+            changed(plan, self.profile, bucket, kind)
+            for bucket, of_bucket in enumerate(allowed(plan, self.scenario.control.most_buckets))
+            for kind, may in zip(KINDS, of_bucket, strict=True)
+            if may
+        ]
 
-        What it gains is part of the next step's reward.
+    def starts(self) -> list[Plan]:
+        """Return the exact fusion and one bucket, and those that are sent by need of the fusion and 25 MB."""
+        fusion, n_layers = fused(self.profile), len(self.profile.forward_s)
+        return [by_need(fusion), fusion, by_need(capped(self.profile, CAP_BYTES)), in_order((n_layers,))]
 
-        Raises:
-            NoEpisode: If no episode is in progress.
-            ClosedEnvironment: If the environment is closed.
-            SysgymError: If all changes are used, or the plan is not one of the job.
-        """
-        self._check_may_step()
-        n_layers = len(self.profile.forward_s)
-        ends = plan.ends
-        rising = all(a < b for a, b in zip((0, *ends), ends, strict=False))
-        if not rising or ends[-1] != n_layers or sorted(plan.order) != list(range(len(ends))):
-            raise SysgymError(
-                f"expected buckets that end at {n_layers} layers, and an order of them, got {plan}"
-            )
-        if self.tried >= self.scenario.control.episode_steps:
-            raise SysgymError(f"all {self.tried} changes of the episode are used; stop it with action 0")
-        self._measure(plan)
-        self._mask = self._allowed()
-        return self.measured_s
+    def profile_time_s(self, plan: Plan) -> float:
+        """Return the time of a plan by the profile."""
+        return step_of(plan, self.profile, self._thought).time_s
 
-    def predict(self, plan: Plan) -> float:
-        """Return the time of a plan by the profile, s; the metric `predicted` counts different plans."""
-        if plan not in self._predicted:
-            self._predicted[plan] = step_of(plan, self.profile, self._thought).time_s
-        return self._predicted[plan]
-
-    @property
-    def predicted(self) -> int:
-        """How many plans :meth:`predict` was asked about in this episode."""
-        return len(self._predicted)
+    def true_time_s(self, plan: Plan) -> float:
+        """Return the true time of a plan without counting it: for metrics and privileged agents."""
+        return step_of(plan, self.profile, self._truth).time_s
 
     @property
     def _n_actions(self) -> int:
-        return 3 * n_rows(self.scenario)
+        return len(KINDS) * n_rows(self.scenario)
 
-    def _begin(self, episode_seed: int) -> None:
+    def _draw_job(self, episode_seed: int) -> Plan:
         self.drawn = self.scenario.draw(self.split, episode_seed)
         self.profile, self._truth = draw_job(self.drawn, episode_seed)
         self._thought = as_thought(self.profile)
-        self._predicted: dict[Plan, float] = {}
-        self.best_s, self.tried = float("inf"), -1
-        self._measure(self._first_plan())
-        self.first_s = self._before_s = self._best_before_s = self.best_s
-
-    def _first_plan(self) -> Plan:
         n_layers = len(self.profile.forward_s)
         if self.drawn.job.start == "one_bucket":
             return in_order((n_layers,))
@@ -242,52 +210,39 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
             return in_order(tuple(range(1, n_layers + 1)))
         return capped(self.profile, CAP_BYTES)
 
-    def _measure(self, plan: Plan) -> None:
-        self.plan = plan
-        self._expected = step_of(plan, self.profile, self._thought)
-        self.measured_s = step_of(plan, self.profile, self._truth).time_s
-        self.tried += 1
-        if self.measured_s < self.best_s:
-            self.best_plan, self.best_s = plan, self.measured_s
+    def _check_plan(self, plan: Plan) -> None:
+        n_layers = len(self.profile.forward_s)
+        ends = plan.ends
+        rising = all(a < b for a, b in zip((0, *ends), ends, strict=False))
+        if not rising or ends[-1] != n_layers or sorted(plan.order) != list(range(len(ends))):
+            raise SysgymError(
+                f"expected buckets that end at {n_layers} layers, and an order of them, got {plan}"
+            )
 
-    def _allowed(self) -> BoolArray:
+    def _draw_change(self, plan: Plan, rng: np.random.Generator) -> Plan | None:
+        bucket, kind = divmod(int(rng.integers(len(KINDS) * len(plan.ends))), len(KINDS))
+        if not allowed(plan, self.scenario.control.most_buckets)[bucket][kind]:
+            return None
+        return changed(plan, self.profile, bucket, KINDS[kind])
+
+    def _changes(self) -> BoolArray:
         rows = n_rows(self.scenario)
-        mask = np.zeros((3, rows), np.bool_)
-        mask[0, 0] = True
-        if self.tried < self.scenario.control.episode_steps:
-            most = self.scenario.control.most_buckets
-            of_bucket = np.array(allowed(self.plan, most))[: rows - 1]
-            mask[:, 1 : len(of_bucket) + 1] = of_bucket.T
+        mask = np.zeros((len(KINDS), rows), np.bool_)
+        of_bucket = np.array(allowed(self.plan, self.scenario.control.most_buckets))[: rows - 1]
+        mask[:, 1 : len(of_bucket) + 1] = of_bucket.T
         return mask.ravel()
 
-    def _act(self, action: int) -> None:
-        if action == 0:
-            self.outcome = Outcome(self.best_s)
-            return
+    def _after(self, action: int) -> Plan:
         head, row = divmod(action, n_rows(self.scenario))
-        self._measure(changed(self.plan, self.profile, row - 1, KINDS[head]))
-        if self.tried >= self.scenario.control.episode_steps:
-            self.outcome = Outcome(self.best_s)
-
-    def _invalid(self) -> Outcome:
-        return Outcome(self.best_s, valid=False)
-
-    def _decision_outcome(self) -> ChangeOutcome:
-        outcome = ChangeOutcome(
-            (self._before_s - self.measured_s) / self.first_s,
-            (self._best_before_s - self.best_s) / self.first_s,
-            self.outcome is None or self.outcome.valid,
-        )
-        self._before_s, self._best_before_s = self.measured_s, self.best_s
-        return outcome
+        return changed(self.plan, self.profile, row - 1, KINDS[head])
 
     def _state(self) -> TuningState:
-        left = 1.0 - self.tried / self.scenario.control.episode_steps
+        left = 1.0 - self.tried / self.most_measurements
         return TuningState(
             self.drawn,
             self.profile,
             self.plan,
-            self._expected,
+            step_of(self.plan, self.profile, self._thought),
             self.measured_s,
             self.best_s,
             self.first_s,
@@ -295,27 +250,17 @@ class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
             self._mask,
         )
 
-    def _step_metrics(self) -> dict[str, float]:
-        return {"time_s": self.measured_s, "best_s": self.best_s, "buckets": float(len(self.plan.ends))}
+    def _plan_metrics(self, plan: Plan) -> dict[str, float]:
+        return {"buckets": float(len(plan.ends))}
 
-    def _episode_metrics(self) -> dict[str, float]:
-        assert self.outcome is not None
-        profile, best_s = self.profile, self.outcome.best_s
-        n_layers = len(profile.forward_s)
-        fixed = (capped(profile, CAP_BYTES), in_order((n_layers,)), in_order(tuple(range(1, n_layers + 1))))
-        times_s = [step_of(plan, profile, self._truth).time_s for plan in fixed]
-        expected_s = step_of(self.best_plan, profile, self._thought).time_s
+    def _job_metrics(self) -> dict[str, float]:
+        n_layers = len(self.profile.forward_s)
+        every_layer = in_order(tuple(range(1, n_layers + 1)))
         return {
-            "speedup": times_s[0] / best_s,
-            "speedup_over_one_bucket": times_s[1] / best_s,
-            "speedup_over_layers": times_s[2] / best_s,
-            "exposed": best_s / profile.compute_s - 1.0,
-            "model_error": abs(expected_s / best_s - 1.0),
-            "time_s": best_s,
-            "buckets": float(len(self.best_plan.ends)),
-            "tried": float(self.tried),
-            "predicted": float(self.predicted),
-            "valid": float(self.outcome.valid),
+            "speedup": self.true_time_s(capped(self.profile, CAP_BYTES)) / self.best_s,
+            "speedup_over_one_bucket": self.true_time_s(in_order((n_layers,))) / self.best_s,
+            "speedup_over_layers": self.true_time_s(every_layer) / self.best_s,
+            "exposed": self.best_s / self.profile.compute_s - 1.0,
         }
 
     def _scene(self) -> TuningScene:
