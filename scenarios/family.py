@@ -133,7 +133,8 @@ class Transports:
     """Transports of a family whose contenders are pairs of a transport and an agent.
 
     Attributes:
-        registry: Module with ``list_transports()`` and ``get_transport(name)``.
+        registry: Module with ``list_transports()`` and ``get_transport(name)``; a transport has ``constants``
+            and ``with_constants(values)``.
         driven: Transport whose rate the agent sets; used for a contender named by its agent alone.
         uncapped: Agent that leaves the transport alone; used for a contender named by its transport alone.
     """
@@ -150,6 +151,19 @@ class Transports:
     def check(self, name: str) -> None:
         """Raise UnknownName unless there is a transport of that name."""
         import_module(self.registry).get_transport(name)
+
+    def constants(self, name: str) -> list[str]:
+        """Return the names of a transport's constants, in their order."""
+        return [constant.name for constant in import_module(self.registry).get_transport(name).constants]
+
+    def with_constants(self, name: str, values: Mapping[str, Any]) -> Any:
+        """Return the transport of a name with other values of some constants.
+
+        Raises:
+            UnknownName: There is no such transport or constant.
+            SysgymError: A value is no number, or outside its bounds.
+        """
+        return import_module(self.registry).get_transport(name).with_constants(values)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,10 @@ class ContenderSpec(Table):
     )
     agent: str = Field(min_length=1, description="agent that decides; max leaves a transport uncapped")
     parameters: dict[str, ScalarMembers] = Field(
-        default_factory=dict, description="what the agent is made with, where it is not its defaults"
+        default_factory=dict,
+        description=(
+            "constants of the transport, and what the agent is made with, where they are not their defaults"
+        ),
     )
     grid: dict[str, GridValues] = Field(
         default_factory=dict,

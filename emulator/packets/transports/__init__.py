@@ -18,6 +18,7 @@ from sysgym.emulator.packets.transports.base import (
 )
 from sysgym.emulator.packets.transports.bbr.bbr import BBR, BBR_IDEAL
 from sysgym.emulator.packets.transports.bbr.bbr3 import BBR3, BBR3_ECN
+from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
@@ -34,6 +35,7 @@ from sysgym.emulator.packets.transports.timely import TIMELY, TIMELY_PATCHED
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 __all__ = [
+    "Constant",
     "Receiver",
     "Transport",
     "get_transport",

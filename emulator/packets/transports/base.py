@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any, Literal
@@ -27,8 +27,9 @@ from sysgym.emulator.packets.memory.flow_record import FLOW, GO_BACK_N, NEW_RENO
 from sysgym.emulator.packets.memory.message_records import ARRIVAL, INBOX, MESSAGE
 from sysgym.emulator.packets.memory.numba_records import record_accessor
 from sysgym.emulator.packets.memory.records import EVENT
+from sysgym.emulator.packets.transports.constants import Constant, checked_values
 from sysgym.emulator.packets.transports.slow_start import slow_start
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 
 Callback = Callable[[Any, Any], None]
 
@@ -122,6 +123,8 @@ class Transport:
             "linux"``. None: the same.
         parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
             compilation.
+        constants: Names, values and bounds of the parameters, in their order, so that commands can set them;
+            the values are those of ``parameters`` if there are some. Empty: the parameters have no names.
     """
 
     name: str
@@ -146,11 +149,15 @@ class Transport:
     needs_trimming: bool = False
     linux: Transport | None = None
     parameters: tuple[float, ...] = ()
+    constants: tuple[Constant, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the attributes, so that a mistake is reported here and not much later."""
         if not self.name.replace("_", "").replace("-", "").isalnum():
             raise SysgymError(f"transport name {self.name!r}: letters, digits, '-' and '_' only")
+        if self.constants:
+            values = self.parameters or [constant.value for constant in self.constants]
+            object.__setattr__(self, "parameters", checked_values(self.name, self.constants, values))
         if self.recovery not in _RECOVERIES:
             raise SysgymError(
                 f"transport {self.name!r}: recovery is {self.recovery!r}, expected one of {list(_RECOVERIES)}"
@@ -184,6 +191,26 @@ class Transport:
             )
         if self.on_grant is not do_nothing:
             raise SysgymError(f"transport {self.name!r}: there is an on_grant, but no receiver to grant")
+
+    def with_constants(self, values: Mapping[str, float]) -> Transport:
+        """Return the transport with other values of some constants.
+
+        Raises:
+            UnknownName: If the transport has no such constant.
+            SysgymError: If a value is no number, or outside its bounds.
+        """
+        if not values:
+            return self
+        names = [constant.name for constant in self.constants]
+        known = dict(zip(names, self.parameters if names else (), strict=True))
+        for name, value in values.items():
+            if name not in known:
+                hint = "" if known else "Declare them: Transport(constants=(Constant(name, value), ...))"
+                raise UnknownName(f"constant of {self.name}", name, known, hint=hint)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise SysgymError(f"{self.name}: {name} is {value!r}, expected a number")
+        linux = self.linux.with_constants(values) if self.linux is not None else None
+        return replace(self, parameters=tuple((known | dict(values)).values()), linux=linux)
 
     def on_hosts(self, loss_detection: str) -> Transport:
         """Return the form that hosts with this ``transport.loss_detection`` play."""

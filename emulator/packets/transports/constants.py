@@ -1,7 +1,8 @@
-"""Constants of laws, which a search may set: names, first values and bounds."""
+"""Constants of laws, which commands and searches may set: names, first values and bounds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ class Constant(NamedTuple):
 
     Attributes:
         name: Name.
-        value: Value before any search.
+        value: Value if nobody sets it.
         least: Smallest value.
         most: Largest value.
         meaning: What it is.
@@ -22,9 +23,9 @@ class Constant(NamedTuple):
 
     name: str
     value: float
-    least: float
-    most: float
-    meaning: str
+    least: float = -math.inf
+    most: float = math.inf
+    meaning: str = ""
     searched: bool = True
 
 
@@ -32,8 +33,11 @@ def checked_values(law: str, constants: Sequence[Constant], values: Iterable[flo
     """Return the values of a law's constants as numbers.
 
     Raises:
-        SysgymError: If their number is wrong, or one is outside its bounds.
+        SysgymError: If their number is wrong, two have the same name, or one is outside its bounds.
     """
+    names = [constant.name for constant in constants]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SysgymError(f"{law}: two constants are named {twice[0]}")
     given = tuple(float(value) for value in values)
     if len(given) != len(constants):
         raise SysgymError(f"{law}: expected {len(constants)} constants, got {len(given)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -41,7 +42,7 @@ class Contender:
             heuristics.
         checkpoint_sha256: Digest of that file.
         plugins: Path -> SHA-256 of the user's files that define the transport or the agent.
-        parameters: Arguments of the agent that differ from its defaults.
+        parameters: Constants of the transport, and arguments of the agent, that differ from their defaults.
         trusted: Whether the checkpoint may run code; not part of a row.
     """
 
@@ -69,6 +70,19 @@ class Contender:
         """Values that are equal for results of the same contender; paths are not among them."""
         digests = tuple(sorted(digest for _, digest in self.plugins))
         return (self.name, self.transport, self.agent, self.checkpoint_sha256, digests, self.parameters)
+
+    def parameters_of(self, transports: Transports | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the parameters that are constants of the transport, and the arguments of the agent.
+
+        Args:
+            transports: Transports of the family; None if it has none.
+        """
+        names = transports.constants(self.transport) if transports is not None and self.parameters else []
+        given = dict(self.parameters)
+        return (
+            {name: value for name, value in given.items() if name in names},
+            {name: value for name, value in given.items() if name not in names},
+        )
 
     def with_checkpoint(self, path: str | Path, *, relative_to: Path | None = None) -> Contender:
         """Return the contender with a checkpoint.
@@ -268,12 +282,12 @@ def contender_from(
         agent: A registered agent.
         plugins: Loaded files, so that rows can name the file of each part.
         family: Family of the scenarios; None: the one whose contenders have transports.
-        parameters: Arguments of the agent.
+        parameters: Constants of the transport, and arguments of the agent.
         env_id: Environment, which may be a plugin's.
 
     Raises:
-        UnknownName: There is no such transport or agent.
-        SysgymError: A name is not valid in rows.
+        UnknownName: There is no such transport, constant or agent.
+        SysgymError: A name is not valid in rows, or a constant is outside its bounds.
     """
     from sysgym.agents import agent_info
 
@@ -305,7 +319,12 @@ def contender_from(
         if transport in plugin.transports or info.name in plugin.agents or env_id in plugin.environments
     )
     chosen = tuple((parameters or {}).items())
-    return Contender(name, transport, agent, info.learned, info.privileged, plugins=used, parameters=chosen)
+    found = Contender(name, transport, agent, info.learned, info.privileged, plugins=used, parameters=chosen)
+    if transports is not None and chosen:
+        constants, arguments = found.parameters_of(transports)
+        # An agent that leaves the transport alone has no arguments, so that these are misspelt constants.
+        transports.with_constants(transport, constants | (arguments if agent == transports.uncapped else {}))
+    return found
 
 
 def parse_contender(
@@ -316,7 +335,8 @@ def parse_contender(
     In a family with transports, the name of a transport means this transport without rate caps, the name of
     an agent means this agent setting rates, and ``TRANSPORT:AGENT`` names both; in other families there are
     only agents. ``NAME=...`` sets the name, ``...@FILE`` a checkpoint, ``...@SCENARIO`` the package's for it:
-    ``mine=paced:ppo@runs/mine/final.zip``, ``ppo@iroko-dumbbell-10m``.
+    ``mine=paced:ppo@runs/mine/final.zip``, ``ppo@iroko-dumbbell-10m``. ``...,KEY=VALUE`` sets a constant of
+    the transport or an argument of the agent: ``swift,beta=0.4``, ``once=annealing,measurements=1``.
 
     Args:
         text: Text form of a contender.
@@ -330,16 +350,18 @@ def parse_contender(
     """
     playing = _family(family)
     label, equals, rest = text.partition("=")
-    if not equals:
+    if not equals or "," in label or "@" in label:
         label, rest = "", text
     parts, _, checkpoint = rest.partition("@")
+    parts, *settings = parts.split(",")
+    parameters = dict(_setting(text, one) for one in settings)
     transport, colon, agent = parts.partition(":")
     if not colon:
         transport, agent = "", parts
         if playing.transports is not None:
             transport, agent = _parts_of(parts, playing, playing.transports)
-    name = label or parts.replace(":", "-")
-    contender = contender_from(name, transport, agent, plugins, playing.name, env_id=env_id)
+    name = label or "-".join([parts.replace(":", "-"), *(one.replace("=", "-") for one in settings)])
+    contender = contender_from(name, transport, agent, plugins, playing.name, parameters, env_id)
     if checkpoint:
         if not contender.learned:
             raise SysgymError(f'"{text}": the agent "{agent}" takes no checkpoint')
@@ -347,6 +369,17 @@ def parse_contender(
         if contender.checkpoint is None:
             contender = contender.with_checkpoint(checkpoint)
     return contender
+
+
+def _setting(contender: str, text: str) -> tuple[str, Any]:
+    """Return a key and its value, a number or a word."""
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise SysgymError(f'"{contender}": expected KEY=VALUE after a comma, such as beta=0.4, got "{text}"')
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
 
 
 def _family(name: str | None) -> Family:

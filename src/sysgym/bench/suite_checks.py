@@ -40,16 +40,19 @@ def _contender_problems(
                 if isinstance(item, str):
                     parse_contender(item, plugins, scenario.family, scenario.env_id)
                 else:
-                    contender = contender_from(
-                        item.name,
-                        item.transport,
-                        item.agent,
-                        plugins,
-                        scenario.family,
-                        item.parameters,
-                        scenario.env_id,
-                    )
-                    if item.grid and contender.learned:
+                    made = [
+                        contender_from(
+                            item.name,
+                            item.transport,
+                            item.agent,
+                            plugins,
+                            scenario.family,
+                            point,
+                            scenario.env_id,
+                        )
+                        for point in item.points
+                    ]
+                    if item.grid and made[0].learned:
                         yield Problem(
                             f"{key}.grid",
                             ", ".join(item.grid),

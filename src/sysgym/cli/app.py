@@ -292,7 +292,9 @@ def bench(
             "--contender",
             "-c",
             metavar="[NAME=]WHO[@CHECKPOINT]",
-            help="Additional contender for every task: dctcp, TRANSPORT:AGENT ...; repeatable.",
+            help=(
+                "Additional contender for every task: dctcp, TRANSPORT:AGENT, swift,beta=0.4 ...; repeatable."
+            ),
             autocompletion=completion.contenders,
         ),
     ] = None,

@@ -24,7 +24,10 @@ ContenderOption = Annotated[
     typer.Option(
         "--contender",
         "-c",
-        help="Contender: a transport, an agent or TRANSPORT:AGENT, for example dctcp or aimd.",
+        help=(
+            "Contender: a transport, an agent or TRANSPORT:AGENT, for example dctcp or aimd; with constants"
+            " after commas: swift,beta=0.4."
+        ),
         autocompletion=completion.contenders,
     ),
 ]

@@ -29,6 +29,7 @@ from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.sharing import CONVERGED, WINDOWS, common_first, flow_count, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
+from sysgym.scenarios.families import get_family
 from sysgym.studies.kept_rows import KeptRow, read_kept, run_kept
 from sysgym.studies.law_facts import facts_of
 
@@ -117,11 +118,12 @@ def transport_of(law: Contender) -> Transport:
     Raises:
         SysgymError: It is a controller of a whole network.
     """
+    constants, parameters = law.parameters_of(get_family("congestion").transports)
     agent = make_agent(
-        law.agent, checkpoint=law.checkpoint_path(None), family="congestion", trust=law.trusted
+        law.agent, checkpoint=law.checkpoint_path(None), family="congestion", trust=law.trusted, **parameters
     )
     own = environment_arguments(agent).get("transport", law.transport)
-    found = get_transport(own) if isinstance(own, str) else own
+    found = get_transport(own).with_constants(constants) if isinstance(own, str) else own
     if found.rate_driven:
         raise SysgymError(f"{law.name}: not a law of single flows, so it cannot have neighbours")
     return found

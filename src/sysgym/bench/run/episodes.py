@@ -157,7 +157,9 @@ def make_contender(
         SysgymError: The checkpoint is missing or invalid, or the environment cannot be made.
     """
     check_registered(scenario["env_id"])
-    if reserved := {"checkpoint", "family", "trust"} & dict(contender.parameters).keys():
+    family = get_family(scenario["family"])
+    constants, parameters = contender.parameters_of(family.transports)
+    if reserved := {"checkpoint", "family", "trust"} & parameters.keys():
         raise SysgymError(
             f"{contender.name}: {', '.join(sorted(reserved))} cannot be a parameter of an agent"
         )
@@ -166,14 +168,15 @@ def make_contender(
         checkpoint=contender.checkpoint_path(folder),
         family=scenario["family"],
         trust=contender.trusted,
-        **dict(contender.parameters),
+        **parameters,
     )
-    family = get_family(scenario["family"])
     arguments = {**family.agent_arguments(scenario["env_id"]), **environment_arguments(agent)}
     # The return of a row is that of the scenario's reward, whichever the agent was trained with.
     arguments.pop("reward", None)
     if family.transports is not None:
-        arguments.setdefault("transport", contender.transport)  # unless the agent has its own transport
+        name = contender.transport
+        law = family.transports.with_constants(name, constants) if constants else name
+        arguments.setdefault("transport", law)  # unless the agent has its own transport
     arguments |= {} if backend is None else {"backend": backend}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LongEpisode)  # the command has printed an estimate already

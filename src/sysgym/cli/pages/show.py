@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -323,6 +324,7 @@ def _transport(transport: Any) -> None:
             "set by the agent" if transport.rate_driven else "set by the transport; an agent's rate is a cap",
         ),
         *([("switches", _switches(transport))] if transport.needs_classes > 1 else []),
+        *((f"constant {one.name}", f"{one.value:g}: {_bounded(one)}") for one in transport.constants),
         ("code", str(inspect.getsourcefile(law))),
     ]
     out = page()
@@ -342,6 +344,13 @@ _LOSS_RECOVERY = {
     "new_reno": "by time, or by duplicate and partial ACKs (transport.loss_detection)",
     "told": "the receiver tells the sender",
 }
+
+
+def _bounded(constant: Any) -> str:
+    """Return in words what a constant is, and its bounds."""
+    bounds = (constant.least, constant.most)
+    words = f"{bounds[0]:g} to {bounds[1]:g}" if all(map(math.isfinite, bounds)) else ""
+    return "; ".join(part for part in (constant.meaning, words) if part)
 
 
 def _switches(transport: Any) -> str:

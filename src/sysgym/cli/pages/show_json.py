@@ -6,7 +6,7 @@ Every object has the keys ``kind``, ``name`` and ``summary``. Besides:
 - ``scenario``: ``family``, ``env_id``, ``description``, ``references``, ``sha256``, ``resolved`` (every key
   of the file with its value), ``observation_index`` (null where an observation is no list of numbers).
 - ``suite``: ``resolved``.
-- ``transport``: ``reference``, ``ecn_capable``, ``recovery``, ``rate_driven``.
+- ``transport``: ``reference``, ``ecn_capable``, ``recovery``, ``rate_driven``, ``constants``.
 - ``agent``: ``family``, ``env_id``, ``learned``, ``privileged``, ``documentation``.
 - ``policy``: ``agent``, ``scenario``, ``path``, ``documentation`` (Markdown).
 """
@@ -118,7 +118,8 @@ def _suite(suite: Any) -> dict[str, Any]:
 
 def _transport(transport: Any) -> dict[str, Any]:
     names = ("name", "summary", "reference", "ecn_capable", "recovery", "rate_driven")
-    return {name: getattr(transport, name) for name in names}
+    constants = [constant._asdict() for constant in transport.constants]
+    return {**{name: getattr(transport, name) for name in names}, "constants": constants}
 
 
 def _agent(info: Any) -> dict[str, Any]:

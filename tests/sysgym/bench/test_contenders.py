@@ -1,0 +1,69 @@
+"""Contenders in text form: names, parts, checkpoints, and constants of transports and agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import sysgym
+from sysgym.bench.contenders import Contender, contender_from, parse_contender
+from sysgym.bench.run.episodes import make_contender
+from sysgym.emulator.packets.transports import get_transport
+from sysgym.errors import SysgymError, UnknownName
+from sysgym.scenarios import load_scenario
+from sysgym.studies.neighbours import transport_of
+
+REGISTERED = sysgym.__version__
+
+
+def test_constants_follow_commas() -> None:
+    contender = parse_contender("swift,beta=0.4,max_decrease=0.25")
+    assert (contender.name, contender.transport) == ("swift-beta-0.4-max_decrease-0.25", "swift")
+    assert dict(contender.parameters) == {"beta": 0.4, "max_decrease": 0.25}
+    named = parse_contender("gentle=swift,beta=0.4")
+    assert (named.name, dict(named.parameters)) == ("gentle", {"beta": 0.4})
+    assert Contender.from_json(named.to_json()) == named
+    assert named.identity != parse_contender("gentle=swift,beta=0.5").identity
+
+
+def test_arguments_of_agents_are_written_alike() -> None:
+    once = parse_contender("once=annealing,measurements=1", family="pipelines")
+    assert (once.name, once.agent, dict(once.parameters)) == ("once", "annealing", {"measurements": 1})
+
+
+def test_an_equals_sign_in_a_path_is_no_name() -> None:
+    with pytest.raises(SysgymError, match=r"runs/lr=0\.1/final\.zip"):
+        parse_contender("ppo@runs/lr=0.1/final.zip")
+
+
+def test_the_environment_has_the_law_with_these_constants() -> None:
+    contender = parse_contender("swift,beta=0.4")
+    scenario = load_scenario("dumbbell-10g").resolved()
+    env, _ = make_contender(scenario, "test", contender)
+    world: Any = env.unwrapped
+    assert world.transport == get_transport("swift").with_constants({"beta": 0.4})
+    assert transport_of(contender) == world.transport
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("swift,bta=0.4", UnknownName, 'no constant of swift is named "bta"; did you mean "beta"'),
+        ("swift,beta=9", SysgymError, "swift: beta is 9, expected 0.05 to 2"),
+        ("swift,beta=low", SysgymError, "beta is 'low', expected a number"),
+        ("swift,beta", SysgymError, 'expected KEY=VALUE after a comma, such as beta=0.4, got "beta"'),
+        ("reno,beta=0.4", UnknownName, "Declare them: Transport"),
+        ("bbr,beta=0.4", UnknownName, "Declare them: Transport"),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(text: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words.replace("(", r"\(")):
+        parse_contender(text)
+
+
+def test_agents_above_a_transport_take_both_kinds() -> None:
+    both = contender_from("both", "swift", "aimd", parameters={"beta": 0.4, "increase": 0.1})
+    family = sysgym.scenarios.families.get_family("congestion")
+    assert both.parameters_of(family.transports) == ({"beta": 0.4}, {"increase": 0.1})
+    assert parse_contender("dctcp").parameters_of(family.transports) == ({}, {})
