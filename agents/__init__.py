@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sysgym.agents.learned.own_models import save_policy
     from sysgym.agents.protocol import Agent, environment_arguments, is_privileged, play_episode
     from sysgym.agents.registry import AgentInfo, agent_info, list_agents, make_agent, register_agent
 
@@ -25,6 +26,7 @@ __all__ = [
     "make_agent",
     "play_episode",
     "register_agent",
+    "save_policy",
 ]
 
 _HOME = {
@@ -37,6 +39,7 @@ _HOME = {
     "list_agents": "registry",
     "make_agent": "registry",
     "register_agent": "registry",
+    "save_policy": "learned.own_models",
 }
 
 if not TYPE_CHECKING:

@@ -100,7 +100,7 @@ def mlp_of(model: Any) -> Mlp | None:
         model: A stable-baselines3 model with actions in [-1, 1], or discrete ones.
     """
     modules = actor_modules(model.policy)
-    mlp = _mlp_of_modules(modules) if modules is not None else None
+    mlp = mlp_of_modules(modules) if modules is not None else None
     if mlp is None:
         return None
     rng = np.random.default_rng(0)
@@ -128,7 +128,8 @@ def actor_modules(policy: Any) -> list[Any] | None:
     return mean if latent is None else [*latent, *mean, nn.Tanh()]  # SAC, TQC squash the mean
 
 
-def _mlp_of_modules(modules: list[Any]) -> Mlp | None:
+def mlp_of_modules(modules: list[Any]) -> Mlp | None:
+    """Return the network of torch modules, or None if they are not linear, tanh and ReLU layers."""
     from torch import nn
 
     weights: list[Array] = []
