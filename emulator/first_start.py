@@ -1,11 +1,11 @@
-"""Messages during the first start, when compiling the simulator takes half a minute."""
+"""Messages while parts of the simulator are compiled, at their first use."""
 
 from __future__ import annotations
 
 import logging
 from typing import Protocol
 
-WORDS = "compiling the simulator, once; this takes up to a minute"
+WORDS = "compiling parts of the simulator that are new here; this takes up to a minute, later starts a second"
 
 LOG = logging.getLogger("sysgym")
 """Logger, which writes to the standard error unless the program configures logging."""

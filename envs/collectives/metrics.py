@@ -24,7 +24,8 @@ EPISODE_METRICS: dict[str, str] = {
     "transfers": "transfers of the schedule",
     "link_use_fraction": "time for which links are occupied, mean over links, over the collective's time",
     "n_devices": "devices of the system",
-    "valid": "0 if an action was taken that the mask forbids, else 1",
+    "valid": "0 if an action was taken that the mask forbids, else 1; with 0 the schedule, of which the other"
+    " metrics are, was completed with the first candidates, as by the agent earliest",
 }
 """Meaning of every episode metric."""
 

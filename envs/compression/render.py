@@ -105,7 +105,8 @@ def draw_times(
     axes.set_xlabel("bandwidth of a worker's link (Gbit/s)")
     axes.set_ylabel("time of an iteration (ms)")
     axes.set_title(f"cost model, {workers} workers, backward pass {1e3 * backward_s:.0f} ms", fontsize=9)
-    axes.legend(fontsize=8, ncols=2, loc="upper right", edgecolor="none", framealpha=0.9)
+    # Below the axes, where it hides no curve.
+    axes.legend(fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.13), edgecolor="none")
     axes.spines[["top", "right"]].set_visible(False)
 
 

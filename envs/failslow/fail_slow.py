@@ -100,7 +100,7 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     | Name | Terms |
     | --- | --- |
-    | `default` | `lost`: minus the share of the window in which no healthy work was done; `action`: minus the weight, by default 0, for an action |
+    | `default` | `lost`: minus the time, over the window's, in which no healthy work was done; a restart also loses the work since the last checkpoint, so that it can be below -1; `action`: minus the weight, by default 0, for an action |
 
     ## Starting State
 

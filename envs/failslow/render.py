@@ -43,7 +43,7 @@ def run_text(title: str, run: FailSlowRun) -> str:
 def run_picture(title: str, run: FailSlowRun) -> Picture:
     """Return a picture of a run, shape (height, width, 3)."""
     figure = new_figure(9.0, 4.8)
-    figure.suptitle(run_text(title, run).strip(), fontsize=9)
+    figure.suptitle(run_text(title, run).strip().replace("; ", "\n"), fontsize=9)
     draw_run(figure.subplots(2, 1, sharex=True), run)
     return pixels(figure)
 

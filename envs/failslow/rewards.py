@@ -11,7 +11,7 @@ class WindowOutcome(NamedTuple):
     """Outcome of a window.
 
     Attributes:
-        lost: Time in which no healthy work was done, over the window's.
+        lost: Time in which no healthy work was done, and work that a restart loses, over the window's.
         acted: Whether an action was taken.
     """
 

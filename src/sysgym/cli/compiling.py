@@ -1,4 +1,4 @@
-"""Progress bar in the terminal while the simulator is compiled at the first start."""
+"""Progress bar in the terminal while parts of the simulator are compiled, at their first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-DESCRIPTION = "compiling the simulator (first start only)"
+DESCRIPTION = "compiling, once (each law, each family)"
 
 
 class CompilingBar:

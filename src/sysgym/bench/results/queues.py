@@ -21,7 +21,7 @@ METRIC = "queue_max_bytes"
 """Metric used: the largest queue of a switch port in each interval."""
 
 MOST_POINTS = 300
-"""Maximum number of points; in longer episodes a point is the maximum over several intervals."""
+"""Maximum number of points; in longer episodes a point is the maximum over equally many intervals."""
 
 MOST_BYTES = 2**20
 """Largest file that is read, ten times the size of one with the maximum number of points."""
@@ -67,7 +67,9 @@ class QueueWatch:
         """
         if len(self._points) < 2:
             return
-        parts = np.array_split(np.array(self._points), min(len(self._points), MOST_POINTS))
+        # All parts but the last are equally long, so that the curve has one resolution.
+        length = math.ceil(len(self._points) / MOST_POINTS)
+        parts = np.split(np.array(self._points), range(length, len(self._points), length))
         data = {
             "time_s": [float(part[-1, 0]) for part in parts],
             "queue_bytes": [float(part[:, 1].max()) for part in parts],

@@ -324,7 +324,7 @@ def _transport(transport: Any) -> None:
             "set by the agent" if transport.rate_driven else "set by the transport; an agent's rate is a cap",
         ),
         *([("switches", _switches(transport))] if transport.needs_classes > 1 else []),
-        *((f"constant {one.name}", f"{one.value:g}: {_bounded(one)}") for one in transport.constants),
+        *((f"constant {one.name}", _constant(one)) for one in transport.constants),
         ("code", str(inspect.getsourcefile(law))),
     ]
     out = page()
@@ -346,11 +346,12 @@ _LOSS_RECOVERY = {
 }
 
 
-def _bounded(constant: Any) -> str:
-    """Return in words what a constant is, and its bounds."""
+def _constant(constant: Any) -> str:
+    """Return in words what a constant is by default, its bounds and its meaning."""
     bounds = (constant.least, constant.most)
-    words = f"{bounds[0]:g} to {bounds[1]:g}" if all(map(math.isfinite, bounds)) else ""
-    return "; ".join(part for part in (constant.meaning, words) if part)
+    words = f" ({bounds[0]:g} to {bounds[1]:g})" if all(map(math.isfinite, bounds)) else ""
+    meaning = f": {constant.meaning}" if constant.meaning else ""
+    return f"{constant.value:g}{words}{meaning}"
 
 
 def _switches(transport: Any) -> str:

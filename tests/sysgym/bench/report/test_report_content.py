@@ -204,8 +204,10 @@ def test_a_long_episode_keeps_its_peaks(make_row: MakeRow, tmp_path: Path) -> No
     watch.write(tmp_path, make_row())
     series = queues.read(tmp_path, make_row())
     assert series is not None
-    assert len(series.time_s) == MOST_POINTS
+    assert MOST_POINTS / 2 < len(series.time_s) <= MOST_POINTS
     assert series.time_s[-1] == 5.0
+    # One resolution throughout, but for what is left over at the end.
+    assert np.ptp(np.diff(series.time_s)[:-1]) < 1e-9
     assert sorted(series.queue_bytes)[-2:] == [5.0, 1e6]
 
 

@@ -258,14 +258,17 @@ class ScenarioResult:
     def best(
         self, metric: Metric, estimates: Mapping[str, Interval], among: Iterable[str] | None = None
     ) -> str | None:
-        """Return the competitor with the best estimate; privileged agents do not compete."""
+        """Return the competitor with the best estimate; privileged agents do not compete.
+
+        Of equal estimates the one with the narrowest interval is the best.
+        """
         allowed = {player.name for player in self.players if not player.privileged}
         if among is not None:
             allowed &= set(among)
         sign = 1.0 if metric.higher_is_better else -1.0
         return max(
             (name for name in estimates if name in allowed),
-            key=lambda name: sign * estimates[name].value,
+            key=lambda name: (sign * estimates[name].value, estimates[name].low - estimates[name].high),
             default=None,
         )
 
