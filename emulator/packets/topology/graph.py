@@ -5,6 +5,7 @@ Routing, simulator and observations depend on this structure alone, whatever the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -216,12 +217,14 @@ class Topology:
 
     @cached_property
     def link_names(self) -> tuple[str, ...]:
-        """Names such as ``h0->edge0_1``, by link."""
-        names = self.node_names
-        return tuple(
-            f"{names[source]}->{names[target]}"
-            for source, target in zip(self.link_source, self.link_target, strict=True)
-        )
+        """Names such as ``h0->edge0_1``, by link; those of a second cable between two nodes end in ``#2``."""
+        names, times = self.node_names, Counter[str]()
+        found = []
+        for source, target in zip(self.link_source, self.link_target, strict=True):
+            name = f"{names[source]}->{names[target]}"
+            times[name] += 1
+            found.append(name if times[name] == 1 else f"{name}#{times[name]}")
+        return tuple(found)
 
     @cached_property
     def from_host(self) -> NDArray[np.bool_]:

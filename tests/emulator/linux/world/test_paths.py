@@ -27,6 +27,34 @@ def test_flows_and_their_acks_take_the_paths_of_the_simulator(make_world: MakeWo
     assert not any("other paths" in warning for warning in world.warnings)
 
 
+BUNDLE = {
+    "topology": {
+        "kind": "graph",
+        "switches": ["a", "b"],
+        "host_switches": ["a"] * 4 + ["b"] * 4,
+        "link_rate_bps": 1e8,
+        "link_delay_s": 1e-6,
+        "link_model": "shaper",
+        "cables": [{"ends": ["a", "b"]}, {"ends": ["a", "b"]}],
+    },
+    "workload": {"kind": "long_lived", "pairs": "stride", "stride": 4, "flows_per_pair": 3},
+}
+"""Two switches joined by two cables."""
+
+
+def test_parallel_cables_have_the_flows_that_they_have_on_the_simulator(make_world: MakeWorld) -> None:
+    world = make_world("linux-dumbbell-100m", "dctcp", BUNDLE)
+    world.reset(3)
+    world.advance(0.05)
+    simulated = PacketNetwork(world.scenario, transport="dctcp")
+    simulated.reset(3)
+    wanted = simulated.routes()
+    taken = [world._routes(flow)[0].tolist() for flow in range(len(wanted))]
+    assert taken == [[link for link in route if link >= 0] for route in wanted]
+    names = world.scenario.topology.kind, {simulated.topology.link_names[route[1]] for route in taken}
+    assert names == ("graph", {"a->b", "a->b#2", "b->a", "b->a#2"})
+
+
 def test_no_two_flows_share_a_port(make_world: MakeWorld) -> None:
     world = make_world(
         "leafspine-hadoop",
