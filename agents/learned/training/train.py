@@ -1,7 +1,8 @@
 """Training with stable-baselines3 on the train split of a scenario, with checkpoints and resuming.
 
 The folder of a run contains ``checkpoints/step_000040960.zip`` etc. (for off-policy algorithms with a
-``.replay.npz`` beside the newest two), ``final.zip``, ``progress.csv`` and ``tensorboard/``, without pickles.
+``.replay.npz`` beside the newest two), ``final.zip``, ``progress.csv`` and ``tensorboard/``, without pickles,
+and ``.lock``, which one process holds at a time.
 """
 
 from __future__ import annotations
@@ -33,10 +34,14 @@ from sysgym.envs.episodes import check_registered
 from sysgym.scenarios import Scenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios.files import write_atomically
+from sysgym.scenarios.locks import alone_in
 
 FINAL = "final.zip"
 CHECKPOINTS_A_RUN = 10
 """Approximate number of checkpoints of a run without ``checkpoint_every``."""
+
+_TRAINS = "trains in"
+"""What a process does that holds the lock of a run's folder."""
 
 _CHECKPOINT_NAME = re.compile(r"step_(\d+)\.zip")
 
@@ -93,7 +98,8 @@ def train(
         UnknownName: If there is no such agent, scenario, hyper-parameter, feature or reward.
         SysgymError: If the algorithm does not support the actions of the scenario, a setting does not apply
             to the scenario or agent, ``resume`` finds a checkpoint of another training run, ``out`` holds a
-            run and ``resume`` is not set, or a hyper-parameter cannot be written into a checkpoint.
+            run and ``resume`` is not set, another process trains in it, or a hyper-parameter cannot be
+            written into a checkpoint.
     """
     resolved = _resolve(scenario, overrides)
     check_registered(resolved.env_id)
@@ -142,12 +148,14 @@ def train(
         )
     if algorithm.over_sets and shape is not None:
         arguments["policy_kwargs"] = {**arguments["policy_kwargs"], "set_shape": asdict(shape)}
-    found = checkpoints_in(out)
-    if found and not resume:
-        raise SysgymError(f"{found[0]}: the folder holds a run already; go on with resume, or use another")
-    training.folder.mkdir(parents=True, exist_ok=True)
     every = checkpoint_every or max(total_steps // CHECKPOINTS_A_RUN, 1)
-    return _run(training, arguments, total_steps, found, every, n_threads, progress)
+    with alone_in(training.folder, _TRAINS):
+        found = checkpoints_in(out)
+        if found and not resume:
+            raise SysgymError(
+                f"{found[0]}: the folder holds a run already; go on with resume, or use another"
+            )
+        return _run(training, arguments, total_steps, found, every, n_threads, progress)
 
 
 def _check_none_is_set(agent: str, settings: Mapping[str, Any]) -> None:
@@ -179,10 +187,10 @@ def _train_by(
     for name in hyper_parameters:
         if name not in taken - _COMMON_ARGUMENTS:
             raise UnknownName(f"hyper-parameter of {agent}", name, taken - _COMMON_ARGUMENTS)
-    if (out / FINAL).exists() and not resume:
-        raise SysgymError(f"{out / FINAL}: the folder holds a run already; use another")
     can_resume = {"resume": resume} if "resume" in taken else {}
-    with telling(progress, f"{agent} on {scenario.name}", total_steps) as told:
+    with alone_in(out, _TRAINS), telling(progress, f"{agent} on {scenario.name}", total_steps) as told:
+        if (out / FINAL).exists() and not resume:
+            raise SysgymError(f"{out / FINAL}: the folder holds a run already; use another")
         path: Path = train_it(
             scenario,
             total_steps=total_steps,

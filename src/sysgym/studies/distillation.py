@@ -9,10 +9,8 @@ benefits from the steps of its teacher's training, so their number is the defaul
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -37,7 +35,8 @@ from sysgym.bench.run.episodes import make_contender, play
 from sysgym.bench.statistics import Interval, estimate, paired_difference
 from sysgym.errors import SysgymError
 from sysgym.scenarios import get_family, scenario_from_resolved
-from sysgym.scenarios.files import make_folder, own_file, read_json, storing, write_atomically
+from sysgym.scenarios.files import make_folder, read_json, write_atomically
+from sysgym.scenarios.locks import alone_in
 
 STUDENT, ALONE, LARGER, TEACHER = "student", "alone", "larger", "teacher"
 ARMS = (STUDENT, ALONE, LARGER)
@@ -132,32 +131,12 @@ def run_survey(survey: Survey, told: Callable[[str, int, int], None] | None = No
         MissingExtra: The extra ``train`` is not installed.
         SysgymError: The folder has another study or is in use, or the teacher cannot be imitated.
     """
-    with _alone_in(survey.folder):
+    with alone_in(survey.folder, "distils into"):
         for arm, seed in survey.runs():  # check all results before training anything
             _finished(survey, arm, seed)
         for arm, seed in survey.runs():
             tell = partial(told or _nobody, arm, seed)
             yield _finished(survey, arm, seed) or _run(survey, arm, seed, tell)
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Lock the folder; the system releases the lock when this process ends, however it ends."""
-    import fcntl
-
-    make_folder(folder)
-    with storing(folder):
-        lock = own_file(folder / ".lock", os.O_RDWR | os.O_CREAT)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SysgymError(
-                f"{folder}: another process is distilling into this folder; wait, or use another --out"
-            ) from None
-        yield
-    finally:
-        os.close(lock)
 
 
 def _nobody(arm: str, seed: int, steps: int) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,15 +18,8 @@ from sysgym.bench.results.lines import LineFile
 from sysgym.bench.results.row_format import check_row, digest_of
 from sysgym.bench.results.versions import must_match
 from sysgym.errors import SysgymError
-from sysgym.scenarios.files import (
-    make_folder,
-    open_regular,
-    own_file,
-    parse_json,
-    read_limited,
-    storing,
-    write_atomically,
-)
+from sysgym.scenarios.files import open_regular, parse_json, read_limited, write_atomically
+from sysgym.scenarios.locks import alone_in
 
 FORMAT = 1
 RESULTS = "results.jsonl"
@@ -258,17 +251,14 @@ class ResultsFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        make_folder(folder)
         self.path = folder / RESULTS
         self._aside = folder / ASIDE
-        self._lock = _lock(folder)
-        try:
+        with ExitStack() as lock:
+            lock.enter_context(alone_in(folder, "writes a benchmark to"))
             self.rows, whole = _parse(self.path)
             self._check_agreeing()
             self._file = LineFile(self.path, whole)
-        except BaseException:
-            os.close(self._lock)
-            raise
+            self._lock = lock.pop_all()
         self.torn_bytes = self._file.torn_bytes
 
     def _check_agreeing(self) -> None:
@@ -324,7 +314,7 @@ class ResultsFile:
     def close(self) -> None:
         """Close the file and release the lock."""
         self._file.close()
-        os.close(self._lock)
+        self._lock.close()
 
     def __enter__(self) -> Self:
         return self
@@ -342,19 +332,3 @@ def _replace(path: Path, rows: Iterable[Row]) -> None:
     content = b"".join(row.to_line() for row in rows)
     if content or path.exists():
         write_atomically(path, content)
-
-
-def _lock(folder: Path) -> int:
-    """Lock the folder; the system releases the lock when this process ends, however it ends."""
-    import fcntl
-
-    with storing(folder):
-        handle = own_file(folder / ".lock", os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise SysgymError(
-            f"{folder}: another benchmark is writing to this folder; choose another --out or wait"
-        ) from None
-    return handle

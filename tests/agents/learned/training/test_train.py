@@ -22,6 +22,7 @@ from sysgym.agents.learned.training.learner import torch_model
 from sysgym.agents.learned.training.train import train
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
+from sysgym.scenarios.locks import alone_in
 
 Train = Callable[..., Path]
 
@@ -65,6 +66,7 @@ def test_the_learning_rate_can_fall_to_a_final_one(train_tiny: Train, tmp_path: 
 
 def test_what_a_run_leaves(ppo_run: Path) -> None:
     assert sorted(path.name for path in ppo_run.iterdir()) == [
+        ".lock",
         "checkpoints",
         "final.zip",
         "progress.csv",
@@ -231,6 +233,17 @@ def test_a_folder_with_a_run_is_not_trained_over(ppo_run: Path, train_tiny: Trai
     with pytest.raises(SysgymError, match="holds a run already"):
         train_tiny(ppo_run)
     assert {path: path.read_bytes() for path in ppo_run.rglob("*") if path.is_file()} == before
+
+
+def test_two_processes_do_not_train_in_one_folder(train_tiny: Train, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with alone_in(run, "trains in"):
+        with pytest.raises(SysgymError, match="run: another process trains in this folder"):
+            train_tiny(run)
+        with pytest.raises(SysgymError, match="run: another process trains in this folder"):
+            train("transfer", "google-2011", total_steps=1, out=run)
+        assert [path.name for path in run.iterdir()] == [".lock"]
+    assert train_tiny(run).is_file()
 
 
 def test_without_tensorboard_nothing_is_begun(script: Callable[..., str], tmp_path: Path) -> None:

@@ -384,7 +384,7 @@ def test_a_full_disk_costs_one_row(make_row: MakeRow, tmp_path: Path) -> None:
 def test_two_runs_do_not_write_into_one_folder(make_row: MakeRow, tmp_path: Path) -> None:
     with (
         ResultsFile(tmp_path),
-        pytest.raises(SysgymError, match="another benchmark is writing to this folder"),
+        pytest.raises(SysgymError, match="another process writes a benchmark to this folder"),
     ):
         ResultsFile(tmp_path)
     _write(tmp_path, make_row())  # the lock went with the run

@@ -25,7 +25,8 @@ from sysgym.bench.run.pool import PLAYING, Job
 from sysgym.bench.run.training import Training
 from sysgym.emulator.first_start import Silence, announce_with
 from sysgym.errors import SysgymError
-from sysgym.scenarios.files import own_file, storing, write_atomically
+from sysgym.scenarios.files import write_atomically
+from sysgym.scenarios.locks import alone_in
 
 REPORT_EVERY_S = 1.0
 """Shortest time between two reports of a training, which are files."""
@@ -34,7 +35,8 @@ LOCK_WAIT_S = 120.0
 """Time to wait for another process that does the same training: that of a benchmark that was killed may take
 a while to end."""
 
-_LOCK = ".lock"
+LOCK = ".task.lock"
+"""Name of the lock of a training's task; the training itself locks its folder too."""
 
 
 class ClusterEnded(SysgymError):
@@ -148,39 +150,9 @@ def report_path(folder: Path, key: str) -> Path:
 def _run(job: Job, report: Reports) -> Any:
     if not isinstance(job, Training):
         return job.run(report)
-    folder = Path(job.folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with _only_one(folder, job.label):
+    with alone_in(Path(job.folder), "trains in", wait_s=LOCK_WAIT_S, name=LOCK):
         # Another process may have finished it in the meantime.
         return job.finished() or job.run(report)
-
-
-@contextlib.contextmanager
-def _only_one(folder: Path, label: str) -> Iterator[None]:
-    """Wait until no other process does this training, and hold others up until the end of the block.
-
-    Raises:
-        SysgymError: Another process has not ended after a while.
-    """
-    import fcntl
-
-    with storing(folder):
-        handle = own_file(folder / _LOCK, os.O_RDWR | os.O_CREAT)
-    try:
-        ends_s = time.monotonic() + LOCK_WAIT_S
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > ends_s:
-                    raise SysgymError(
-                        f"{label}: another process trains in {folder}; wait for it, then run the same command"
-                    ) from None
-                time.sleep(0.5)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _end_after(limit_s: float) -> None:

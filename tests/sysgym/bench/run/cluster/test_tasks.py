@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import pickle
 import time
 from collections.abc import Callable
@@ -25,6 +23,7 @@ from sysgym.bench.run.runner import RUN
 from sysgym.bench.run.training import Training
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_suite
+from sysgym.scenarios.locks import alone_in
 
 WriteSuite = Callable[..., Path]
 
@@ -144,14 +143,9 @@ def test_a_training_reports_now_and_then(folder: Path) -> None:
 def test_a_training_is_done_by_one_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "LOCK_WAIT_S", 0.0)
     job = quick(folder)
-    Path(job.folder).mkdir(parents=True)
-    handle = os.open(Path(job.folder) / ".lock", os.O_RDWR | os.O_CREAT)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    try:
-        task = task_of(folder, [job])
+    task = task_of(folder, [job])
+    with alone_in(Path(job.folder), "trains in", name=tasks.LOCK):
         perform(task)
-    finally:
-        os.close(handle)
     assert "another process trains" in read_shard(path_of(folder, task.key)).failures[0].reason
     path_of(folder, task.key).unlink()
     perform(task)
