@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +17,10 @@ from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES, read_packed
 from sysgym.bench.run.episodes import compile_for_workers
 from sysgym.bench.run.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
 from sysgym.errors import SysgymError
-from sysgym.scenarios.files import make_folder, parse_json, read_limited, write_atomically
+from sysgym.scenarios.files import parse_json, read_limited, write_atomically
+from sysgym.scenarios.locks import alone_in
+
+EPISODE = "an episode of this study"
 
 
 class KeptJob(Protocol):
@@ -70,21 +73,20 @@ def run_kept(
         The rows, in the order of ``jobs``.
 
     Raises:
-        SysgymError: A job failed, and the rows of the others are kept; or the file is invalid.
+        SysgymError: A job failed, and the rows of the others are kept; or the file is invalid, or another
+            process writes to its folder.
         StorageError: The file cannot be written.
     """
-    make_folder(path.parent)
-    keys = [job.key for job in jobs]
-    before, whole = read_kept(path, fields)
-    rows = {row["key"]: row for row in before}
     tell = tell or (lambda done, of: None)
-    waiting = [job for job, key in zip(jobs, keys, strict=True) if key not in rows]
-    tell(len(jobs) - len(waiting), len(jobs))
+    keys = [job.key for job in jobs]
     failures: list[Failed] = []
-    queue = iter(waiting)
-    n_workers = min(n_workers, max(len(waiting), 1))
-    compile_for_workers(job.scenario["family"] for job in waiting)
-    with closing(append_to_kept(path, whole)) as lines:
+    with open_kept(path, fields) as (before, lines):
+        rows = {row["key"]: row for row in before}
+        waiting = [job for job, key in zip(jobs, keys, strict=True) if key not in rows]
+        tell(len(jobs) - len(waiting), len(jobs))
+        queue = iter(waiting)
+        n_workers = min(n_workers, max(len(waiting), 1))
+        compile_for_workers(job.scenario["family"] for job in waiting)
         for event in run_jobs(lambda: next(queue, None), n_workers, plugins, lambda job: EPISODE_LIMIT_S):
             if isinstance(event, Failed):
                 failures.append(event)
@@ -105,25 +107,33 @@ def packed_name(path: Path) -> Path:
     return path.with_name(path.name + ".gz")
 
 
-def append_to_kept(path: Path, whole_bytes: int) -> LineFile:
-    """Return a file of rows to append to; a compressed one is unpacked first.
+@contextmanager
+def open_kept(
+    path: Path, fields: type[KeptRow], what: str = EPISODE
+) -> Iterator[tuple[list[dict[str, Any]], LineFile]]:
+    """Lock the folder of a file of rows; yield its rows and the file, to which more can be appended.
+
+    A compressed file is unpacked first.
 
     Args:
-        path: The file.
-        whole_bytes: Length of its complete lines, from :func:`read_kept`.
+        path: The file; its folder is made.
+        fields: As in :func:`read_kept`.
+        what: As in :func:`read_kept`.
 
     Raises:
+        SysgymError: Another process writes to the folder, or a line is invalid.
         StorageError: The file cannot be written.
     """
-    packed = packed_name(path)
-    if not path.exists() and packed.is_file():
-        write_atomically(path, read_packed(packed)[:whole_bytes])
-    return LineFile(path, whole_bytes)
+    with alone_in(path.parent, "writes rows of a study to"):
+        rows, whole_bytes = read_kept(path, fields, what)
+        packed = packed_name(path)
+        if not path.exists() and packed.is_file():
+            write_atomically(path, read_packed(packed)[:whole_bytes])
+        with closing(LineFile(path, whole_bytes)) as lines:
+            yield rows, lines
 
 
-def read_kept(
-    path: Path, fields: type[KeptRow], what: str = "an episode of this study"
-) -> tuple[list[dict[str, Any]], int]:
+def read_kept(path: Path, fields: type[KeptRow], what: str = EPISODE) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of a file and the length of its complete lines; a kill can cut the last one.
 
     Args:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from sysgym.bench.contenders import Contender
 from sysgym.bench.results.row_format import Name
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.scenarios import CongestionScenario
-from sysgym.studies.kept_rows import KeptRow, append_to_kept, read_kept
+from sysgym.studies.kept_rows import KeptRow, open_kept
 
 FILE = "kernel.jsonl"
 
@@ -32,16 +33,17 @@ class KernelEpisodes:
         folder: Results folder; the file is ``kernel.jsonl`` in it.
 
     Raises:
-        SysgymError: A line of the file is invalid.
+        SysgymError: A line of the file is invalid, or another process writes to the folder.
         StorageError: The file cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / FILE
-        lines, whole_bytes = read_kept(path, _Line, "an episode of the kernel")
-        self._metrics: dict[str, dict[str, float]] = {line["key"]: line["metrics"] for line in lines}
         self._programs = programs_sha256()
-        self._file = append_to_kept(path, whole_bytes)
+        self._open = ExitStack()
+        rows, self._file = self._open.enter_context(
+            open_kept(folder / FILE, _Line, "an episode of the kernel")
+        )
+        self._metrics: dict[str, dict[str, float]] = {row["key"]: row["metrics"] for row in rows}
 
     def get(self, scenario: CongestionScenario, contender: Contender, seed: int) -> dict[str, float] | None:
         """Return the metrics of an episode; None if it was not played."""
@@ -60,8 +62,8 @@ class KernelEpisodes:
         self._file.append(json.dumps({"key": key, "metrics": dict(metrics)}).encode() + b"\n")
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file and release the lock of the folder."""
+        self._open.close()
 
     def _key(self, scenario: CongestionScenario, contender: Contender, seed: int) -> str:
         identity = (scenario.sha256(), contender.identity, seed, self._programs)

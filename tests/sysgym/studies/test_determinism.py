@@ -14,6 +14,7 @@ import pytest
 
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios import load_scenario
+from sysgym.scenarios.locks import alone_in
 from sysgym.studies.determinism import study as determinism
 from sysgym.studies.determinism import training as determinism_run
 from sysgym.studies.determinism.comparison import (
@@ -209,6 +210,17 @@ def test_a_stopped_run_begins_anew_and_a_failed_one_is_told(
     with pytest.raises(SysgymError, match=r"both-0: the training failed \(exit code 1\); see .*log.txt"):
         train_all(settings, folder)
     assert not half.exists(), "what a stopped training left is no beginning: going on draws other numbers"
+
+
+def test_a_second_study_leaves_the_training_of_the_first_alone(settings: Settings, tmp_path: Path) -> None:
+    half = tmp_path / settings.runs()[0].name / determinism_run.TRAINING
+    half.mkdir(parents=True)
+    with (
+        alone_in(tmp_path, "trains for a study in"),
+        pytest.raises(SysgymError, match="another process trains for a study in this folder"),
+    ):
+        train_all(settings, tmp_path)
+    assert half.is_dir()
 
 
 def test_what_cannot_be_compared_is_refused(settings: Settings) -> None:

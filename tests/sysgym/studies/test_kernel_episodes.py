@@ -60,6 +60,14 @@ def test_episodes_of_an_entry_are_unpacked_before_others_follow(tmp_path: Path) 
         assert kept.get(SCENARIO, DCTCP, 20_001) == {"timeouts": 3.0}
 
 
+def test_a_second_process_does_not_write_to_the_same_file(tmp_path: Path) -> None:
+    with closing(KernelEpisodes(tmp_path)) as kept:
+        with pytest.raises(SysgymError, match="another process writes rows of a study to this folder"):
+            KernelEpisodes(tmp_path)
+        kept.add(SCENARIO, DCTCP, 20_000, {"timeouts": 2.0})
+    KernelEpisodes(tmp_path).close()
+
+
 def test_other_programs_mean_other_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(KernelEpisodes(tmp_path)) as kept:
         kept.add(SCENARIO, DCTCP, 20_000, {"timeouts": 2.0})

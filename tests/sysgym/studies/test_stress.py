@@ -14,6 +14,7 @@ from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.run.episodes import EpisodeJob
 from sysgym.errors import ScenarioError, SysgymError, UnknownName
 from sysgym.scenarios import get_family, load_scenario, scenario_from_resolved
+from sysgym.scenarios.locks import alone_in
 from sysgym.studies.stress import (
     ROWS,
     Condition,
@@ -94,6 +95,17 @@ def test_what_is_played_is_kept_and_what_is_torn_played_again(tiny: Path, tmp_pa
     assert told[0] == (3, 4)
     assert [row["return"] for row in again] == [row["return"] for row in rows]
     assert len((folder / ROWS).read_bytes().splitlines()) == 4
+
+
+def test_a_second_study_does_not_write_to_the_folder_of_a_running_one(tiny: Path, tmp_path: Path) -> None:
+    stress = Stress(load_scenario(tiny), "test", 1, [parse_contender("aimd")], [Condition()])
+    folder = tmp_path / "out"
+    with (
+        alone_in(folder, "writes rows of a study to"),
+        pytest.raises(SysgymError, match="another process writes rows of a study to this folder"),
+    ):
+        run_stress(stress, folder, n_workers=1)
+    assert [path.name for path in folder.iterdir()] == [".lock"]
 
 
 def test_changes_are_paired_by_episode(tiny: Path) -> None:

@@ -18,13 +18,14 @@ class LineFile:
 
     Args:
         path: The file; created if it does not exist.
-        whole_bytes: Length of the complete lines in it; the rest is removed.
+        whole_bytes: Length of the complete lines that were read from it. The rest, a line that was cut off or
+            that has bytes which never reached the disk, is removed.
 
     Attributes:
         torn_bytes: Number of bytes removed.
 
     Raises:
-        StorageError: The file cannot be written.
+        StorageError: The file cannot be written, or has other lines than those that were read.
     """
 
     def __init__(self, path: Path, whole_bytes: int) -> None:
@@ -32,16 +33,28 @@ class LineFile:
         self._broken = ""
         with storing(path):
             is_new = not path.exists()
-            self._file = own_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self._file = own_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             try:
                 if is_new:
                     sync_folder(path.parent)
                 self.torn_bytes = os.fstat(self._file).st_size - whole_bytes
                 if self.torn_bytes:
+                    self._check_torn(whole_bytes)
                     os.ftruncate(self._file, whole_bytes)
             except BaseException:
                 os.close(self._file)
                 raise
+
+    def _check_torn(self, whole_bytes: int) -> None:
+        """Check that no complete line would be removed: a process that holds no lock may have added some."""
+        os.lseek(self._file, whole_bytes, os.SEEK_SET)
+        *lines, _ = os.read(self._file, max(self.torn_bytes, 0)).split(b"\n")
+        if self.torn_bytes < 0 or any(b"\0" not in line for line in lines):
+            raise StorageError(
+                self.path,
+                "another process has changed it since it was read; wait for that process to end, "
+                "then run the same command",
+            )
 
     def append(self, line: bytes) -> None:
         """Add a line and flush it to the disk.

@@ -20,7 +20,8 @@ from sysgym.agents.registry import agent_info
 from sysgym.bench.results.versions import versions
 from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario
-from sysgym.scenarios.files import make_folder, read_json, write_atomically
+from sysgym.scenarios.files import read_json, write_atomically
+from sysgym.scenarios.locks import alone_in
 from sysgym.studies.determinism.training import Run, RunResult, carry_out, finished
 
 SETTINGS = "settings.json"
@@ -151,29 +152,30 @@ def train_all(
         arms: Arms to train.
 
     Raises:
-        SysgymError: The folder was made with other settings or software, or a training failed.
+        SysgymError: The folder was made with other settings or software or is in use, or a training failed.
     """
     observer = observer or Observer()
     runs = settings.runs(arms)
-    _claim(folder, settings, runs)
-    kept = {run.name: result for run in runs if (result := finished(run, folder)) is not None}
-    observer.begin(len(runs), len(kept), settings.total_steps)
     results: dict[str, list[tuple[Run, RunResult]]] = {arm.name: [] for arm in arms}
-    for run in runs:
-        result = kept.get(run.name)
-        if result is None:
+    with alone_in(folder, "trains for a study in"):
+        _claim(folder, settings, runs)
+        kept = {run.name: result for run in runs if (result := finished(run, folder)) is not None}
+        observer.begin(len(runs), len(kept), settings.total_steps)
+        for run in runs:
+            result = kept.get(run.name)
+            if result is None:
 
-            def tell(steps: int, run: Run = run) -> None:
-                observer.steps(run, steps)
+                def tell(steps: int, run: Run = run) -> None:
+                    observer.steps(run, steps)
 
-            result = carry_out(run, folder, tell)
-            observer.done(run, result)
-        results[run.arm].append((run, result))
+                result = carry_out(run, folder, tell)
+                observer.done(run, result)
+            results[run.arm].append((run, result))
     return results
 
 
 def _claim(folder: Path, settings: Settings, runs: Sequence[Run]) -> None:
-    """Write the settings into a new folder, or check those of an existing one."""
+    """Write the settings into a folder without any, or check those of an existing one."""
     about = {
         **{name: value for name, value in asdict(settings).items() if name not in ("scenario", "n_seeds")},
         "scenario_sha256": settings.scenario.sha256(),
@@ -188,5 +190,4 @@ def _claim(folder: Path, settings: Settings, runs: Sequence[Run]) -> None:
         if other := [name for name in about if about[name] != before.get(name)]:
             raise SysgymError(f"{folder}: has runs with other {', '.join(other)}; use another --out")
         return
-    make_folder(folder)
     write_atomically(path, json.dumps(about, indent=1).encode() + b"\n")
