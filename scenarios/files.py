@@ -7,15 +7,18 @@ file being written, never earlier content.
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import math
 import os
 import secrets
 import stat
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,6 +26,12 @@ from sysgym.scenarios.errors import StorageError, SysgymError
 
 LARGEST_JSON_BYTES = 64_000_000
 """Largest size of a JSON file that is read."""
+
+LARGEST_UNPACKED_BYTES = 2**28
+"""Largest content of a compressed file: a small file cannot fill the memory."""
+
+GZIP = ".gz"
+"""End of the names of compressed files."""
 
 MOST_DIGITS = 20
 """Largest number of digits of an integer in JSON; counts, seeds and sizes fit into 64 bits."""
@@ -282,8 +291,70 @@ def read_limited(path: Path, most_bytes: int) -> bytes:
     except OSError as error:
         raise SysgymError(f"{path}: cannot be read: {error.strerror}") from error
     if len(content) > most_bytes:
-        raise SysgymError(f"{path}: larger than {most_bytes / 1e6:g} MB, the most that is read of its kind")
+        raise _too_large(path, most_bytes)
     return content
+
+
+def read_lines(
+    path: Path, most_bytes: int, longest_bytes: int, *, may_be_cut: bool = False
+) -> Iterator[bytes]:
+    """Yield the lines of a regular file, newlines included, with one of them in memory at a time.
+
+    A file whose name ends in ``.gz`` is unpacked.
+
+    Args:
+        path: File to read.
+        most_bytes: Largest size. Compressed files also unpack to at most :data:`LARGEST_UNPACKED_BYTES`.
+        longest_bytes: Largest length of a line.
+        may_be_cut: Whether compressed data may end too early, as plain text may; the last line then has no
+            newline, and may be empty.
+
+    Raises:
+        SysgymError: If the file cannot be read, is not what its name says, is a pipe or a device, or a limit
+            is exceeded.
+    """
+    packed = path.suffix == GZIP
+    most_bytes = min(most_bytes, LARGEST_UNPACKED_BYTES) if packed else most_bytes
+    n_bytes = 0
+    try:
+        with open_regular(path) as raw:
+            file: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=raw) if packed else raw
+            for number in count(1):
+                line = file.readline(longest_bytes + 1)
+                n_bytes += len(line)
+                if n_bytes > most_bytes:
+                    raise _too_large(path, most_bytes, packed=packed)
+                if len(line) > longest_bytes:
+                    raise SysgymError(
+                        f"{path}, line {number}: longer than {longest_bytes / 1e6:g} MB, the most that is "
+                        "read of a line; the file was changed or damaged"
+                    )
+                if not line:
+                    return
+                if packed and not may_be_cut and not line.endswith(b"\n"):
+                    raise SysgymError(f"{path}, line {number}: ends within a line; make the file again")
+                yield line
+    except EOFError as error:
+        if not may_be_cut:
+            raise SysgymError(f"{path}: the compressed data end too early; copy the file again") from error
+        yield b""
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise SysgymError(
+            f"{path}: not compressed by gzip, or damaged: {error}; copy the file again, "
+            "or rename it if it is plain text"
+        ) from error
+    except OSError as error:
+        raise SysgymError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _too_large(path: Path, most_bytes: int, *, packed: bool = False) -> SysgymError:
+    most = f"{most_bytes / 1e6:,.4g} MB"
+    if packed:
+        return SysgymError(
+            f"{path}: larger than {most} when unpacked, the most that is read of compressed files; "
+            "if you know who made it, unpack it"
+        )
+    return SysgymError(f"{path}: larger than {most}, the most that is read of its kind")
 
 
 _TOO_DEEP = f"brackets are nested more than {DEEPEST} deep"

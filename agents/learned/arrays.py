@@ -17,8 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-LARGEST_UNPACKED_BYTES = 2**28
-"""Limit of the unpacked size of compressed members; stored members are limited by the file itself."""
+from sysgym.scenarios.files import LARGEST_UNPACKED_BYTES
 
 LARGEST_TREE_BYTES = 4_000_000
 """Limit of the JSON form of a tree, without arrays."""

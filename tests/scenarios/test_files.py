@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
 import pytest
 
 from sysgym.errors import StorageError, SysgymError
-from sysgym.scenarios.files import check_replaceable, own_file, read_limited, replacing, write_atomically
+from sysgym.scenarios.files import (
+    check_replaceable,
+    own_file,
+    read_limited,
+    read_lines,
+    replacing,
+    write_atomically,
+)
 
 
 def test_a_planted_link_leads_no_writing_outside(tmp_path: Path) -> None:
@@ -68,3 +76,48 @@ def test_only_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(11))
     with pytest.raises(SysgymError, match="larger than"):
         read_limited(tmp_path / "large", 10)
+
+
+@pytest.mark.parametrize("name", ["lines.jsonl", "lines.jsonl.gz"])
+def test_lines_come_one_by_one_within_limits(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    content = b"one\n\ntwo\r\n" + b"x" * 9 + b"\n"
+
+    def write(content: bytes) -> None:
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+    write(content)
+    assert list(read_lines(path, 20, 10)) == [b"one\n", b"\n", b"two\r\n", b"x" * 9 + b"\n"]
+    with pytest.raises(SysgymError, match=rf"{name}, line 4: longer than 9e-06 MB"):
+        list(read_lines(path, 20, 9))
+    with pytest.raises(SysgymError, match=rf"{name}: larger than 1\.9e-05 MB"):
+        list(read_lines(path, 19, 10))
+    write(b"")
+    assert list(read_lines(path, 20, 10)) == []
+    with pytest.raises(SysgymError, match="cannot be read: No such file"):
+        list(read_lines(tmp_path / f"absent-{name}", 20, 10))
+
+
+def test_compressed_lines_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lines.gz"
+    content = b"".join(b"%d\n" % number for number in range(10_000))
+    path.write_bytes(gzip.compress(content)[:-100])
+    found: list[bytes] = []
+    with pytest.raises(SysgymError, match=r"lines\.gz: the compressed data end too early"):
+        found.extend(read_lines(path, 100_000, 10))
+    *found, last = read_lines(path, 100_000, 10, may_be_cut=True)
+    assert content.startswith(b"".join(found) + last)
+    assert len(found) > 9_000
+    assert not last.endswith(b"\n")
+    path.write_bytes(gzip.compress(b"one\ntwo"))
+    with pytest.raises(SysgymError, match=r"lines\.gz, line 2: ends within a line"):
+        list(read_lines(path, 100, 10))
+    assert list(read_lines(path, 100, 10, may_be_cut=True)) == [b"one\n", b"two"]
+    for damaged in (b"one\n", gzip.compress(b"one\n")[:10] + b"\xff" * 20):
+        path.write_bytes(damaged)
+        with pytest.raises(SysgymError, match=r"lines\.gz: not compressed by gzip, or damaged"):
+            list(read_lines(path, 100, 10))
+    monkeypatch.setattr("sysgym.scenarios.files.LARGEST_UNPACKED_BYTES", 100)
+    path.write_bytes(gzip.compress(content))
+    with pytest.raises(SysgymError, match=r"larger than 0\.0001 MB when unpacked"):
+        list(read_lines(path, 100_000, 10))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.agents.learned.arrays import LARGEST_UNPACKED_BYTES, read_tree, write_tree
+from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import CheckpointMeta, read_checkpoint, write_checkpoint
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.shipped import shipped_checkpoint
@@ -27,6 +27,7 @@ from sysgym.bench.contenders import Contender, file_sha256
 from sysgym.bench.results.rows import ResultsFile, Row
 from sysgym.bench.run.replay import replay
 from sysgym.errors import ResultMismatch, SysgymError
+from sysgym.scenarios.files import LARGEST_UNPACKED_BYTES
 
 Call = Callable[..., tuple[int, str, str]]
 MakeRow = Callable[..., Row]

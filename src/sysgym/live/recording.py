@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,14 +16,14 @@ from typing import Any, NamedTuple
 from sysgym import __version__
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.live.frames import Frame
-from sysgym.scenarios.files import make_folder, own_file, parse_json, read_limited, storing
+from sysgym.scenarios.files import GZIP, make_folder, own_file, parse_json, read_lines, storing
 
 FORMAT = 1
 LARGEST_BYTES = 500_000_000
-"""Largest recording that is read, when unpacked; two hours of a fat tree."""
+"""Largest recording that is read; two hours of a fat tree. Compressed ones may unpack to less."""
 
+LARGEST_LINE_BYTES = 16_000_000
 MOST_FRAMES = 200_000
-GZIP = ".gz"
 
 
 class Recorder:
@@ -99,18 +98,19 @@ def read_recording(path: Path) -> Recorded:
         SysgymError: The file cannot be read, or a line is not what it should be; the message says which line,
             what was expected and what to do.
     """
-    content, incomplete = _unpacked(path)
-    lines = content.split(b"\n")
-    incomplete = incomplete or lines[-1] != b""
-    lines = lines[:-1]  # what follows the last line feed is nothing, or a line cut off
-    if not lines:
-        raise _problem(path, 1, "an empty file", "a recording of sysgym live --record")
-    header = _header(path, _object(path, 1, lines[0]))
+    header: dict[str, Any] = {}
     frames: list[Frame] = []
     changes: list[tuple[int | None, str, float | str]] = []
-    for number, line in enumerate(lines[1:], 2):
+    incomplete, number = False, 0
+    for line in read_lines(path, LARGEST_BYTES, LARGEST_LINE_BYTES, may_be_cut=True):
+        if not line.endswith(b"\n"):
+            incomplete = True
+            break
+        number += 1
         value = _object(path, number, line)
-        if value.keys() == {"change"}:
+        if number == 1:
+            header = _header(path, value)
+        elif value.keys() == {"change"}:
             changes.append(_change(path, number, value["change"], len(header["lanes"])))
         elif value.keys() == {"frame"}:
             frames.append(_frame(path, number, value["frame"], header, tuple(changes)))
@@ -121,8 +121,10 @@ def read_recording(path: Path) -> Recorded:
             raise _problem(path, number, f"more than {MOST_FRAMES} frames", "fewer")
         if len(frames) > 1 and frames[-1].time < frames[-2].time:
             raise _problem(path, number, f"time {frames[-1].time:g}", f"{frames[-2].time:g} or later")
+    if not number:
+        raise _problem(path, 1, "an empty file", "a recording of sysgym live --record")
     if not frames:
-        raise _problem(path, len(lines), "no frame", "at least one")
+        raise _problem(path, number, "no frame", "at least one")
     return Recorded(header, frames, incomplete)
 
 
@@ -150,23 +152,6 @@ def compare(recorded: Recorded, make_run: Callable[[], Any]) -> int:
     finally:
         run.close()
     return len(recorded.frames)
-
-
-def _unpacked(path: Path) -> tuple[bytes, bool]:
-    """Return the text of a recording, and whether the compressed data end too early."""
-    content = read_limited(path, LARGEST_BYTES)
-    if path.suffix != GZIP:
-        return content, False
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        text = unpacker.decompress(content, LARGEST_BYTES + 1)
-    except zlib.error as error:
-        raise SysgymError(f"{path}: not compressed by gzip: {error}; rename it if it is plain text") from None
-    if len(text) > LARGEST_BYTES:
-        raise SysgymError(
-            f"{path}: larger than {LARGEST_BYTES / 1e6:g} MB when unpacked, the most that is read"
-        )
-    return text, not unpacker.eof
 
 
 def _problem(path: Path, line: int, found: str, expected: str) -> SysgymError:

@@ -13,11 +13,11 @@ from pydantic import ConfigDict
 from sysgym.bench.contenders import PluginFile
 from sysgym.bench.results.lines import LineFile
 from sysgym.bench.results.row_format import Strict, Text, checked
-from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES, read_packed
+from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES, LARGEST_ROW_BYTES
 from sysgym.bench.run.episodes import compile_for_workers
 from sysgym.bench.run.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
 from sysgym.errors import SysgymError
-from sysgym.scenarios.files import parse_json, read_limited, write_atomically
+from sysgym.scenarios.files import parse_json, read_lines, replacing
 from sysgym.scenarios.locks import alone_in
 
 EPISODE = "an episode of this study"
@@ -128,7 +128,8 @@ def open_kept(
         rows, whole_bytes = read_kept(path, fields, what)
         packed = packed_name(path)
         if not path.exists() and packed.is_file():
-            write_atomically(path, read_packed(packed)[:whole_bytes])
+            with replacing(path) as file:
+                file.writelines(_lines(packed))
         with closing(LineFile(path, whole_bytes)) as lines:
             yield rows, lines
 
@@ -145,13 +146,13 @@ def read_kept(path: Path, fields: type[KeptRow], what: str = EPISODE) -> tuple[l
         SysgymError: A line is invalid.
     """
     packed = packed_name(path)
-    if path.is_file():
-        content = read_limited(path, LARGEST_RESULTS_BYTES)
-    else:
-        content = read_packed(packed) if packed.is_file() else b""
-    whole = content.rfind(b"\n") + 1
-    rows = []
-    for number, line in enumerate(content[:whole].splitlines(), start=1):
+    if not path.is_file() and packed.is_file():
+        path = packed
+    rows: list[dict[str, Any]] = []
+    whole = 0
+    for number, line in enumerate(_lines(path) if path.is_file() else (), start=1):
+        if not line.endswith(b"\n"):  # the last write was interrupted
+            break
         try:
             rows.append(parse_json(line))
             checked(fields, rows[-1])
@@ -159,4 +160,9 @@ def read_kept(path: Path, fields: type[KeptRow], what: str = EPISODE) -> tuple[l
             raise SysgymError(
                 f"{path}, line {number}: not {what}: {error}; delete the line or the file"
             ) from error
+        whole += len(line)
     return rows, whole
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    return read_lines(path, LARGEST_RESULTS_BYTES, LARGEST_ROW_BYTES)

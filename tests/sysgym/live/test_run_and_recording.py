@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import time
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -252,12 +253,16 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         ("text.jsonl", b"hello\n", "line 1: expected JSON"),
         ("nan.jsonl", b'{"a": NaN}\n', "line 1: expected JSON"),
         ("plain.jsonl.gz", b"hello", "not compressed by gzip"),
-        ("bomb.jsonl.gz", gzip.compress(b" " * 501_000_000, 1), "when unpacked"),
+        ("spaces.jsonl.gz", gzip.compress(b" " * 20_000_000), "line 1: longer than 16 MB"),
+        ("bomb.jsonl.gz", gzip.compress(b"\n" * 20_000_000), "line 1: expected JSON"),
     ):
         path = tmp_path / name
         path.write_bytes(content)
+        tracemalloc.start()
         with pytest.raises(SysgymError, match=words):
             read_recording(path)
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+        tracemalloc.stop()
     with pytest.raises(SysgymError, match="cannot be read"):
         read_recording(tmp_path / "absent.jsonl")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from sysgym.bench.results.lines import LineFile
 from sysgym.bench.results.row_format import check_row, digest_of
 from sysgym.bench.results.versions import must_match
 from sysgym.errors import SysgymError
-from sysgym.scenarios.files import open_regular, parse_json, read_limited, write_atomically
+from sysgym.scenarios.files import parse_json, read_lines, write_atomically
 from sysgym.scenarios.locks import alone_in
 
 FORMAT = 1
@@ -32,7 +30,7 @@ LARGEST_ROW_BYTES = 1_000_000
 """Largest line; rows of the largest scenario have a few thousand bytes."""
 
 LARGEST_RESULTS_BYTES = 1_000_000_000
-"""Largest results file, also after decompression."""
+"""Largest results file; compressed ones may unpack to less."""
 
 DIGEST = "sha256"
 """Key of a row's own digest; absent in rows written by older versions."""
@@ -209,37 +207,21 @@ def _difference(one: Row, other: Row) -> str:
 
 def _parse(path: Path) -> tuple[list[Row], int]:
     """Return the rows of a file, and the number of bytes in complete lines."""
-    content = b""
-    if path.is_file():
-        compressed = path.suffix == ".gz"
-        content = read_packed(path) if compressed else read_limited(path, LARGEST_RESULTS_BYTES)
-    lines = content.split(b"\n")
-    torn = lines.pop()  # empty, unless the last write was interrupted
-    rows, whole = [], 0
+    rows: list[Row] = []
+    whole = 0
+    lines = read_lines(path, LARGEST_RESULTS_BYTES, LARGEST_ROW_BYTES) if path.is_file() else iter(())
     for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):  # the last write was interrupted
+            break
         try:
-            rows.append(Row.from_line(line))
+            rows.append(Row.from_line(line.removesuffix(b"\n")))
         except ValueError as error:
             # A power failure can leave a last line of zeros: bytes that never reached the disk.
-            if number == len(lines) and not torn and b"\0" in line:
+            if b"\0" in line and next(lines, None) is None:
                 break
             raise SysgymError(f"{path}, line {number}: {error}; delete the line or the file") from error
-        whole += len(line) + 1
+        whole += len(line)
     return rows, whole
-
-
-def read_packed(path: Path) -> bytes:
-    """Return the content of a gzip file; it must be complete and no larger than a results file may be."""
-    try:
-        with open_regular(path) as packed, gzip.GzipFile(fileobj=packed) as file:
-            content = file.read(LARGEST_RESULTS_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SysgymError(f"{path}: expected a complete gzip file: {error}") from error
-    if len(content) > LARGEST_RESULTS_BYTES:
-        raise SysgymError(f"{path}: decompresses to more than {LARGEST_RESULTS_BYTES / 1e6:g} MB")
-    if content and not content.endswith(b"\n"):
-        raise SysgymError(f"{path}: ends within a row; pack the entry again")
-    return content
 
 
 class ResultsFile:

@@ -286,7 +286,7 @@ def test_energy_of_other_ways_is_not_compared(make_row: MakeRow, tmp_path: Path,
         (ENTRY, 'title = "x"\n', r"entry\.toml: by is nothing; expected a text"),
         (ENTRY, 'title = "x"\nby = "y"\ncontenders = ["nobody"]\n', "no rows of nobody"),
         (README, "  \n", "README.md is missing"),
-        (COMPRESSED, "not gzip", "expected a complete gzip file"),
+        (COMPRESSED, "not gzip", "not compressed by gzip"),
     ],
 )
 def test_an_incomplete_entry_is_refused(

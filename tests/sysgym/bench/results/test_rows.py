@@ -10,6 +10,7 @@ import math
 import os
 import re
 import resource
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -347,12 +348,26 @@ def test_compressed_rows_are_whole_and_no_bomb(
     path.write_bytes(gzip.compress(line))
     assert read_rows(tmp_path) == [make_row()]
     path.write_bytes(gzip.compress(line[:-10]))
-    with pytest.raises(SysgymError, match=r"gz: ends within a row"):
+    with pytest.raises(SysgymError, match=r"gz, line 1: ends within a line"):
         read_rows(tmp_path)
     monkeypatch.setattr("sysgym.bench.results.rows.LARGEST_RESULTS_BYTES", 100_000)
     path.write_bytes(gzip.compress(line * 1000))
-    with pytest.raises(SysgymError, match=r"gz: decompresses to more than 0\.1 MB"):
+    with pytest.raises(SysgymError, match=r"gz: larger than 0\.1 MB when unpacked"):
         read_rows(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"\n", "line 1: not JSON"), (b" ", r"line 1: longer than 1 MB")]
+)
+def test_a_bomb_is_refused_at_its_first_line(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / COMPRESSED).write_bytes(gzip.compress(content * 10_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(SysgymError, match=words):
+            read_rows(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_no_rows_say_how_to_make_some(tmp_path: Path) -> None:
