@@ -6,9 +6,10 @@ import zlib
 from pathlib import Path
 
 from sysgym.emulator.trace_errors import TraceError
+from sysgym.scenarios.files import LARGEST_UNPACKED_BYTES
 
 MOST_BYTES = 2**30
-"""Largest content of a file, unpacked."""
+"""Largest content of a file; compressed ones may unpack to less."""
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31
@@ -21,7 +22,8 @@ def content(path: Path, remedy: str, most_bytes: int = MOST_BYTES) -> bytes:
     Args:
         path: The file.
         remedy: What to do if it cannot be used, for messages.
-        most_bytes: Largest content, so that a small file cannot fill the memory.
+        most_bytes: Largest content. A compressed file also unpacks to at most :data:`LARGEST_UNPACKED_BYTES`,
+            so that a small file cannot fill the memory.
 
     Raises:
         TraceError: If there is no such file, it is too large, or it is damaged.
@@ -39,6 +41,7 @@ def content(path: Path, remedy: str, most_bytes: int = MOST_BYTES) -> bytes:
 
 def _unpacked(path: Path, packed: bytes, remedy: str, most_bytes: int) -> bytes:
     """Return the content of all members of a gzip file."""
+    most_bytes = min(most_bytes, LARGEST_UNPACKED_BYTES)
     parts, size = [], 0
     while packed:
         member = zlib.decompressobj(_GZIP_WINDOW)
@@ -63,5 +66,5 @@ def _too_large(path: Path, most_bytes: int) -> TraceError:
         path,
         f"more than {most_bytes / 2**20:.0f} MiB of content",
         "at most that many",
-        "record fewer steps, or without shapes and stacks",
+        "record fewer steps, or without shapes and stacks; unpack a compressed file, then more is read",
     )

@@ -34,6 +34,18 @@ def test_a_small_file_with_a_large_content_is_refused_before_it_is_unpacked(tmp_
         content(path, "", 2**23)
 
 
+def test_compressed_files_have_a_limit_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sysgym.emulator.training.formats.files.LARGEST_UNPACKED_BYTES", 2**20)
+    path = tmp_path / "trace.json"
+    path.write_bytes(bytes(2**21))
+    assert len(content(path, "")) == 2**21
+    path.write_bytes(gzip.compress(bytes(2**20)))
+    assert len(content(path, "")) == 2**20
+    path.write_bytes(gzip.compress(bytes(2**20 + 1)))
+    with pytest.raises(TraceError, match=r"more than 1 MiB of content(.|\n)*unpack a compressed file"):
+        content(path, "")
+
+
 def test_damaged_and_missing_files_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "file.gz"
     with pytest.raises(TraceError, match="no such file"):
