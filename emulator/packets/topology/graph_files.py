@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +24,11 @@ SUFFIXES = (".graphml", ".gml", ".json", ".txt")
 
 _LATITUDE, _LONGITUDE = ("Latitude", "latitude", "lat"), ("Longitude", "longitude", "lon")
 _RATE, _DELAY = ("LinkSpeedRaw", "rate_bps"), ("delay_s",)
-_SNDLIB_NODE = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)\s*$", re.MULTILINE)
-_SNDLIB_LINK = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)\s+\S+", re.MULTILINE)
+_NAME_AND_PAIR = r"\s*([^\s()]+)\s*\(\s*([^\s()]+)\s+([^\s()]+)\s*\)"
+"""Name and two values of SNDlib; as no part can match where another does, matching takes linear time."""
+
+_SNDLIB_NODE = re.compile(rf"{_NAME_AND_PAIR}\s*$")
+_SNDLIB_LINK = re.compile(rf"{_NAME_AND_PAIR}\s+\S")
 
 
 class FileCable(NamedTuple):
@@ -109,24 +112,39 @@ def _of_networkx(content: bytes, suffix: str) -> tuple[dict[Any, _Node], list[tu
 
 
 def _of_sndlib(content: bytes) -> tuple[dict[Any, _Node], list[tuple[Any, Any, Any]]]:
-    text = re.sub(r"#.*", "", content.decode())
-    sections = {name: _section(text, name) for name in ("NODES", "LINKS")}
-    # Coordinates are longitude and latitude.
-    nodes = {name: _Node(name, float(y), float(x)) for name, x, y in _SNDLIB_NODE.findall(sections["NODES"])}
-    edges: list[tuple[Any, Any, Any]] = [
-        (one, other, {}) for _, one, other in _SNDLIB_LINK.findall(sections["LINKS"])
-    ]
+    lines = [line.partition("#")[0] for line in content.decode().split("\n")]
+    nodes: dict[Any, _Node] = {}
+    for found in filter(None, map(_SNDLIB_NODE.match, _section(lines, "NODES"))):
+        name, x, y = found.groups()
+        place = {"x": x, "y": y}
+        longitude, latitude = _number(place, ("x",)), _number(place, ("y",))
+        if longitude is None or latitude is None:
+            raise ValueError(f"node {name} is at ({x} {y}); expected two finite numbers")
+        nodes[name] = _Node(name, latitude, longitude)
+    edges: list[tuple[Any, Any, Any]] = []
+    for found in filter(None, map(_SNDLIB_LINK.match, _section(lines, "LINKS"))):
+        name, one, other = found.groups()
+        if unknown := [end for end in (one, other) if end not in nodes]:
+            raise ValueError(f"link {name} ends at {unknown[0]}; expected one of the nodes of section NODES")
+        edges.append((one, other, {}))
     if any(abs(node.latitude or 0.0) > 90.0 or abs(node.longitude or 0.0) > 180.0 for node in nodes.values()):
         nodes = {name: _Node(name, None, None) for name in nodes}  # pixels, not degrees
     return nodes, edges
 
 
-def _section(text: str, name: str) -> str:
+def _section(lines: Sequence[str], name: str) -> list[str]:
     """Return the lines between ``NAME (`` and the closing bracket on a line of its own."""
-    found = re.search(rf"^{name}\s*\(\s*$(.*?)^\)\s*$", text, re.MULTILINE | re.DOTALL)
-    if found is None:
-        raise ValueError(f"no section {name}")
-    return found.group(1)
+    # Line by line: a regular expression over all lines takes quadratic time where sections are not closed.
+    inside: list[str] | None = None
+    for line in lines:
+        if inside is None:
+            if re.fullmatch(rf"{name}\s*\(\s*", line):
+                inside = []
+        elif line.rstrip() == ")":
+            return inside
+        else:
+            inside.append(line)
+    raise ValueError(f"no section {name} ( ... ) with the closing bracket on a line of its own")
 
 
 def _joined(nodes: Mapping[Any, _Node], edges: list[tuple[Any, Any, Any]]) -> FileGraph:
@@ -151,14 +169,19 @@ def _joined(nodes: Mapping[Any, _Node], edges: list[tuple[Any, Any, Any]]) -> Fi
 def _names(nodes: Mapping[Any, _Node]) -> dict[Any, str]:
     """Return names that a scenario accepts, without repetitions."""
     found: dict[Any, str] = {}
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}  # the last one of each name: earlier ones are taken
     for key, node in nodes.items():
         name = re.sub(r"[^A-Za-z0-9_.-]+", "-", node.name).strip("-._")[:30].lower() or "switch"
         if re.fullmatch(r"h[0-9]+", name):
             name = f"s-{name}"
-        number, unique = 1, name
-        while unique in found.values():
+        number = numbers.get(name, 1)
+        unique = name if number == 1 else f"{name}-{number}"
+        while unique in taken:
             number += 1
             unique = f"{name}-{number}"
+        numbers[name] = number
+        taken.add(unique)
         found[key] = unique
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,53 @@ def test_files_that_are_no_graphs(tmp_path: Path, name: str, content: bytes) -> 
     path.write_bytes(content)
     with pytest.raises(SysgymError, match=name):
         read_graph(path)
+
+
+SNDLIB = "NODES (\n  A ( 8.68 50.11 )\n  B( 13.40 52.52 )\n)\nLINKS (\n  L1 ( A B ) 0.00\n)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("( A B )", "( A C )", "link L1 ends at C; expected one of the nodes"),
+        ("8.68", "nan", r"node A is at \(nan 50\.11\); expected two finite numbers"),
+        ("52.52", "north", r"node B is at \(13\.40 north\); expected two finite numbers"),
+        ("LINKS (", "LINK (", "no section LINKS"),
+    ],
+)
+def test_networks_of_sndlib_that_cannot_be_are_refused(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(SNDLIB)
+    assert read_graph(path).switches == ["a", "b"]
+    path.write_text(SNDLIB.replace(old, new))
+    with pytest.raises(SysgymError, match=rf"a\.txt: .*({words})"):
+        read_graph(path)
+
+
+@pytest.mark.parametrize(
+    "content", ["NODES (\n" * 30_000, "NODES (\n" + "(" * 200_000 + "\n)\n", "\n" * 300_000]
+)
+def test_files_that_match_in_many_ways_take_no_longer(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(content)
+    began_s = time.process_time()
+    with pytest.raises(SysgymError, match="no section"):
+        read_graph(path)
+    assert time.process_time() - began_s < 5.0
+
+
+def test_many_equal_names_are_numbered_in_linear_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    nodes = "".join(f"{'x' * 40}{number:06} ( 1.0 2.0 )\n" for number in range(20_000))
+    links = "".join(f"L ( {'x' * 40}{number:06} {'x' * 40}{number + 1:06} ) 0\n" for number in range(19_999))
+    path.write_text(f"NODES (\n{nodes})\nLINKS (\n{links})\n")
+    began_s = time.process_time()
+    found = read_graph(path)
+    assert time.process_time() - began_s < 10.0
+    assert found.switches[0] == "x" * 30
+    assert found.switches[-1] == "x" * 30 + "-20000"
 
 
 def test_a_graph_without_links_is_refused(tmp_path: Path) -> None:
