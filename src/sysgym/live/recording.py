@@ -11,12 +11,16 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from pydantic import ConfigDict
 
 from sysgym import __version__
+from sysgym.bench.results.row_format import ContenderFields, Strict, checked
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.live.frames import Frame
 from sysgym.scenarios.files import GZIP, make_folder, own_file, parse_json, read_lines, storing
+from sysgym.scenarios.schema.suite import Seed
 
 FORMAT = 1
 LARGEST_BYTES = 500_000_000
@@ -154,11 +158,11 @@ def compare(recorded: Recorded, make_run: Callable[[], Any]) -> int:
     return len(recorded.frames)
 
 
+_AGAIN = "record the run again with sysgym live SCENARIO --record FILE"
+
+
 def _problem(path: Path, line: int, found: str, expected: str) -> SysgymError:
-    return SysgymError(
-        f"{path}, line {line}: expected {expected}, got {found}; record the run again with"
-        " sysgym live SCENARIO --record FILE"
-    )
+    return SysgymError(f"{path}, line {line}: expected {expected}, got {found}; {_AGAIN}")
 
 
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
@@ -182,6 +186,18 @@ _HEADER_KINDS: dict[str, type | tuple[type, ...]] = {
     "contenders": list,
     "lanes": list,
 }
+
+
+class _RunFields(Strict):
+    """What of the first line is needed to simulate the run again."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    split: Literal["train", "validation", "test"]
+    seed: Seed
+    contenders: list[ContenderFields]
+
+
 _LANE_KINDS: dict[str, type | tuple[type, ...]] = {
     "name": str,
     "parts": str,
@@ -208,6 +224,10 @@ def _header(path: Path, header: dict[str, Any]) -> dict[str, Any]:
         found = f'"sysgym_live": {header.get("sysgym_live")!r}'
         raise _problem(path, 1, found, f'"sysgym_live": {FORMAT}, the format of this version')
     _check_kinds(path, header, _HEADER_KINDS, "")
+    try:
+        checked(_RunFields, header)
+    except ValueError as error:
+        raise SysgymError(f"{path}, line 1: {error}; {_AGAIN}") from None
     if not header["lanes"] or len(header["lanes"]) != len(header["contenders"]):
         raise _problem(path, 1, f"{len(header['lanes'])} lanes", "one for each contender")
     for number, lane in enumerate(header["lanes"]):
@@ -216,8 +236,10 @@ def _header(path: Path, header: dict[str, Any]) -> dict[str, Any]:
         _check_kinds(path, lane, _LANE_KINDS, f"lanes[{number}].")
         for panel in lane["panels"]:
             kind = panel.get("kind") if isinstance(panel, dict) else None
-            if kind not in _PANEL_KINDS or not all(
-                isinstance(panel.get(k), list) for k in _PANEL_KINDS[kind]
+            if (
+                not isinstance(kind, str)
+                or kind not in _PANEL_KINDS
+                or not all(isinstance(panel.get(k), list) for k in _PANEL_KINDS[kind])
             ):
                 raise _problem(
                     path, 1, f"a panel of kind {kind!r}", f"one of {sorted(_PANEL_KINDS)}, complete"
@@ -292,6 +314,7 @@ def _is_event(event: Any, scene: Mapping[str, Any]) -> bool:
     return (
         isinstance(event, list)
         and len(event) == 3
+        and isinstance(event[0], str)
         and event[0] in scene["events"]
         and type(event[1]) is int
         and 0 <= event[1] < max(len(scene["places"]), 1)
