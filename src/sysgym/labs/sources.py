@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator
+from io import StringIO
 from pathlib import Path
 
 from sysgym.labs.intake.files import SubmissionError, content_of
@@ -28,7 +29,7 @@ def read_source(path: Path) -> str:
         SubmissionError: It is neither, or no valid notebook, not UTF-8, a link, or too large.
     """
     try:
-        text = content_of(path).decode("utf-8")
+        text = content_of(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SubmissionError(f"{path.name}: not a text in UTF-8") from None
     if path.suffix == ".py":
@@ -107,7 +108,8 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _only(source: str, tree: ast.Module, kept: set[ast.stmt]) -> str:
-    lines = source.splitlines(keepends=True)
+    # As the parser splits: str.splitlines() also splits at form feeds and other signs within a line.
+    lines = list(StringIO(source, newline=""))
     shown = [""] * len(lines)
     taken: dict[int, ast.stmt] = {}
     for node in tree.body:
@@ -118,7 +120,7 @@ def _only(source: str, tree: ast.Module, kept: set[ast.stmt]) -> str:
                 raise SubmissionError(f"line {number}: two statements on one line; write them on two")
             taken[number] = node
     for number, line in enumerate(lines, start=1):
-        end = "\n" if line.endswith("\n") else ""
+        end = "\n" if line.endswith(("\n", "\r")) else ""
         shown[number - 1] = line if taken.get(number) in kept else end
     return "".join(shown)
 

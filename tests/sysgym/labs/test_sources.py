@@ -57,6 +57,24 @@ def test_what_cannot_be_graded_is_said(source: str, words: str) -> None:
         definitions(source, ["f"])
 
 
+@pytest.mark.parametrize("sign", ["\f", "\v", "\x1c", "\x85", "\u2028"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_those_of_the_parser(sign: str, end: str) -> None:
+    lines = ["import math", "print('a page')", f"TEXT = 'a{sign}b'", "def f():", "    return TEXT", "print()"]
+    space: dict[str, object] = {}
+    exec(definitions(end.join(lines), ["f"]), space)
+    assert space["f"]() == f"a{sign}b"  # type: ignore[operator]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_submission(tmp_path: Path) -> None:
+    for name, text in (
+        ("lab1.py", "def f():\n    return 1\n"),
+        ("lab1.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": "def f():\n    return 1\n"}]})),
+    ):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+        assert definitions(read_source(tmp_path / name), ["f"]) == "def f():\n    return 1\n"
+
+
 def test_notebooks_are_read_without_their_magic(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "source": ["# f is below"]},
