@@ -73,7 +73,7 @@ def read_text(
         expected = f"a {kind} of at most {most_bytes:,} bytes"
         raise ScenarioError(shown, got="a larger file", expected=expected, advice="check the path")
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # editors of Windows write a byte-order mark
     except UnicodeDecodeError as error:
         raise ScenarioError(
             shown, got="not UTF-8", expected=f"a readable {kind}, UTF-8", advice="save it as UTF-8"

@@ -236,7 +236,7 @@ def _read_parquet(path: Path) -> Columns:
 
 def _read_csv(path: Path) -> Columns:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
             names = [one for one in (*COLUMNS, *OF_PARTS) if one in (rows.fieldnames or ())]
             lists: dict[str, list[Any]] = {one: [] for one in names}

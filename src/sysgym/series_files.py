@@ -178,7 +178,7 @@ def _pyarrow() -> tuple[Any, Any]:
 def _read_csv(path: Path) -> Columns:
     parts: dict[str, list[NDArray[Any]]] = {}
     try:
-        with open_regular(path) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        with open_regular(path) as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
             _check_size(os.fstat(file.fileno()).st_size)
             reader = csv.reader(text)
             names = next(reader, [])

@@ -27,6 +27,7 @@ from sysgym.scenarios import (
     scenario_model,
 )
 from sysgym.scenarios.errors import ScenarioError, UnknownName
+from sysgym.scenarios.reading import parse_toml, read_text
 
 WriteFile = Callable[..., Path]
 
@@ -357,3 +358,9 @@ def test_a_class_of_headers_or_acks_may_be_small() -> None:
         "queue.ecn_threshold_bytes": 400,
     }
     load_scenario("incast-32", overrides={**small, "queue.ack_class": 1, "queue.trim": True})
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + "name = 'Köln'".encode())
+    assert parse_toml(read_text(path, "TOML file"), "file.toml") == {"name": "Köln"}

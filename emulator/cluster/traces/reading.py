@@ -298,8 +298,8 @@ def _opened(path: Path) -> IO[str]:
             packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         # A byte that is not UTF-8 is kept as an escape: ids stay distinct, and numbers become invalid.
         if packed:
-            return gzip.open(path, "rt", encoding="utf-8", errors="backslashreplace", newline="\n")
-        return path.open(encoding="utf-8", errors="backslashreplace", newline="\n")
+            return gzip.open(path, "rt", encoding="utf-8-sig", errors="backslashreplace", newline="\n")
+        return path.open(encoding="utf-8-sig", errors="backslashreplace", newline="\n")
     except OSError as error:
         raise TraceError(
             path, f"the file cannot be opened ({error.strerror})", "a readable file", "correct its rights"

@@ -94,9 +94,9 @@ def _of_networkx(content: bytes, suffix: str) -> tuple[dict[Any, _Node], list[tu
     except ImportError as error:
         raise MissingExtra("graphs", "reading a graph") from error
     if suffix == ".graphml":
-        graph = networkx.parse_graphml(content.decode())
+        graph = networkx.parse_graphml(content.decode("utf-8-sig"))
     elif suffix == ".gml":
-        graph = networkx.parse_gml(content.decode(), label="id")
+        graph = networkx.parse_gml(content.decode("utf-8-sig"), label="id")
     else:
         data = json.loads(content)
         graph = networkx.node_link_graph(data, edges="links" if "links" in data else "edges")
@@ -112,7 +112,7 @@ def _of_networkx(content: bytes, suffix: str) -> tuple[dict[Any, _Node], list[tu
 
 
 def _of_sndlib(content: bytes) -> tuple[dict[Any, _Node], list[tuple[Any, Any, Any]]]:
-    lines = [line.partition("#")[0] for line in content.decode().split("\n")]
+    lines = [line.partition("#")[0] for line in content.decode("utf-8-sig").split("\n")]
     nodes: dict[Any, _Node] = {}
     for found in filter(None, map(_SNDLIB_NODE.match, _section(lines, "NODES"))):
         name, x, y = found.groups()

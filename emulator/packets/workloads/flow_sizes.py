@@ -62,7 +62,7 @@ class FlowSizeDistribution:
             SysgymError: If the file does not have this form or does not describe a distribution.
         """
         path = Path(path)
-        rows = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
         rows = [row for row in rows if row and not row.startswith("#")]
         if not rows or rows[0] != _COLUMNS:
             raise SysgymError(f"{path}: expected the line {_COLUMNS!r} before the figures")

@@ -117,7 +117,7 @@ def read_aicb(path: Path, system: str = DEFAULT_SYSTEM, n_ranks: int | None = No
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = content(path, REMEDY, _MOST_BYTES).decode("utf-8").splitlines()
+        lines = content(path, REMEDY, _MOST_BYTES).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise TraceError(path, f"cannot be read: {error}", "a text file in UTF-8", REMEDY) from error
     if len(lines) < 2:

@@ -96,7 +96,8 @@ def read_entry(folder: Path) -> Entry:
     """
     path = folder / ENTRY
     try:
-        fields = checked(_EntryFields, parse_toml(read_limited(path, LARGEST_TEXT_BYTES).decode(), str(path)))
+        text = read_limited(path, LARGEST_TEXT_BYTES).decode("utf-8-sig")
+        fields = checked(_EntryFields, parse_toml(text, str(path)))
     except ValueError as error:
         raise SysgymError(f"{path}: {error}") from error
     if not (folder / README).is_file() or not read_limited(folder / README, LARGEST_TEXT_BYTES).strip():

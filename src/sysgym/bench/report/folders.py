@@ -59,7 +59,7 @@ def check_records(folder: Path) -> None:
 
 def _check_curve(path: Path) -> None:
     try:
-        text = read_limited(path, LARGEST_CURVE_BYTES).decode()
+        text = read_limited(path, LARGEST_CURVE_BYTES).decode("utf-8-sig")
         for _ in csv.reader(text.splitlines()):
             pass
     except (UnicodeDecodeError, csv.Error) as error:

@@ -235,6 +235,14 @@ def test_files_of_others(tmp_path: Path, suffix: str) -> None:
     assert first.rate_bps == (None if suffix == ".txt" else 1e9)
 
 
+@pytest.mark.parametrize("suffix", [".graphml", ".gml", ".json", ".txt"])
+def test_a_byte_order_mark_changes_nothing(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path, suffix)
+    before = read_graph(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_graph(path) == before
+
+
 def test_names_and_parallel_links_of_files(tmp_path: Path) -> None:
     graph = networkx.MultiGraph()
     for number, name in enumerate(["Köln (West)", "Köln (West)", "h1", "alone"]):

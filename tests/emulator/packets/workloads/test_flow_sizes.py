@@ -213,3 +213,5 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         "# mine\n\nsize_bytes,cumulative_percent\n# half\n0,0\n100,50\n\n300,100\n", encoding="utf-8"
     )
     assert FlowSizeDistribution.from_csv(str(path)).mean_bytes() == pytest.approx(125.0)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().partition(b"\n\n")[2])
+    assert FlowSizeDistribution.from_csv(path).mean_bytes() == pytest.approx(125.0)

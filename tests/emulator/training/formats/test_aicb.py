@@ -62,6 +62,7 @@ def test_old_headers_have_no_number_of_ranks(tmp_path: Path) -> None:
         "HYBRID_TRANSFORMER_FWD_IN_BCKWD\tmodel_parallel_NPU_group: 2 checkpoints: 0 checkpoint_initiates: 0"
     )
     path = write(tmp_path, ATTENTION, header=header)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     with pytest.raises(TraceError, match="give it with --ranks"):
         read_aicb(path)
     assert len(read_aicb(path, n_ranks=4).trace.operations) == 7

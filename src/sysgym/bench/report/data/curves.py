@@ -68,7 +68,7 @@ def _read(path: Path) -> Curve | None:
     try:
         started = read_record(StartedFields, path.parent / STARTED)
         agent, digest = shown_name(started["agent"]), str(started.get("scenario_sha256", ""))
-        text = read_limited(path, LARGEST_BYTES).decode()
+        text = read_limited(path, LARGEST_BYTES).decode("utf-8-sig")
         lines = list(csv.DictReader(io.StringIO(text, newline="")))
     except (SysgymError, ValueError, KeyError, csv.Error):
         return None
