@@ -166,7 +166,7 @@ class GeneratedJobs(_Jobs):
 
 
 TELLS = {
-    "time": ("google-2011", "alibaba-2017", "alibaba-2018", "pai-2020"),
+    "time": ("google-2011", "alibaba-2017", "alibaba-2018", "pai-2020", "table"),
     "user": ("google-2011", "pai-2020"),
     "program": ("google-2011", "pai-2020"),
 }
@@ -174,13 +174,16 @@ TELLS = {
 
 
 class TraceJobs(_Jobs, GrownTable):
-    """Jobs replayed from a user's copy of a published trace, which tells the split that a job is in."""
+    """Jobs replayed from a trace in a user's files, which tells the split that a job is in."""
 
     LATER: ClassVar[Mapping[str, Any]] = {"split": "submission"}
 
     kind: Literal["trace"] = Field(description="where jobs come from")
-    format: Literal["google-2011", "alibaba-2017", "alibaba-2018", "pai-2020", "spar"] = Field(
-        description="format of the files; spar: the hour of Alibaba's 2018 trace that the package spar holds"
+    format: Literal["google-2011", "alibaba-2017", "alibaba-2018", "pai-2020", "spar", "table"] = Field(
+        description=(
+            "format of the files; spar: the hour of Alibaba's 2018 trace that the package spar holds; table:"
+            " your own, with columns job, task, start_s, end_s and counters, a row for each window"
+        )
     )
     paths: Annotated[tuple[str, ...], FromList] = Field(
         default=(),

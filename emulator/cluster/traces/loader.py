@@ -6,7 +6,7 @@ import importlib.util
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sysgym.emulator.cluster.traces.google import GoogleTrace
 from sysgym.emulator.cluster.traces.instances import (
@@ -19,6 +19,7 @@ from sysgym.emulator.cluster.traces.instances import (
 from sysgym.emulator.cluster.traces.pai import read_pai
 from sysgym.emulator.cluster.traces.reading import Tally, trace_files
 from sysgym.emulator.cluster.traces.source import TraceSource
+from sysgym.emulator.cluster.traces.table import TableTrace, read_table
 from sysgym.emulator.trace_errors import TraceError
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 
@@ -28,7 +29,8 @@ EXTRA = "traces"
 _GOOGLE = "google-2011"
 _INSTANCES = {"alibaba-2017": ALIBABA_2017, "alibaba-2018": ALIBABA_2018, "spar": SPAR}
 _PAI = "pai-2020"
-FORMATS = (_GOOGLE, *_INSTANCES, _PAI)
+_TABLE = "table"
+FORMATS = (_GOOGLE, *_INSTANCES, _PAI, _TABLE)
 """Formats of traces that can be read."""
 CACHED = (_GOOGLE, _PAI)
 """Formats that are read once and then come from the cache."""
@@ -43,6 +45,7 @@ PUBLISHED = {
     _PAI: "https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2020 (CC-BY 4.0): the"
     " unpacked tables pai_*.csv",
     "spar": "the package spar of the extra traces",
+    _TABLE: "your own cluster: a row for each measuring window of each task",
 }
 """Format -> where its publisher has the trace, under which terms, and the tables in use."""
 
@@ -58,8 +61,10 @@ class TraceSpec(Protocol):
         tasks_min: Fewest tasks of a job.
         tasks_max: Most tasks of a job.
         median_min_s: Least median latency of a job, s.
-        windows_per_median: Windows in a job's median latency. Google's trace has windows of 300 s instead.
-        static_counters: ``"lifetime"`` or ``"withheld"``; see ``instances.py``. Not used for Google's trace.
+        windows_per_median: Windows in a job's median latency. Google's trace has windows of 300 s instead,
+            and a table those of its rows.
+        static_counters: ``"lifetime"`` or ``"withheld"``; see ``instances.py`` and ``table.py``. Not used for
+            Google's trace.
     """
 
     @property
@@ -119,19 +124,20 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
         )
     else:
         tally = Tally()
-        if spec.format == _PAI:
+        chosen: Any = {
+            "tasks_min": spec.tasks_min,
+            "tasks_max": spec.tasks_max,
+            "median_min_s": spec.median_min_s,
+            "windows_per_median": spec.windows_per_median,
+            "static_counters": spec.static_counters,
+        }
+        if spec.format == _TABLE:
+            source = TableTrace(read_table(files, tally), tally, **chosen)
+        elif spec.format == _PAI:
             content = read_pai(files, tally, tasks_min=spec.tasks_min, tasks_max=spec.tasks_max)
+            source = InstanceTrace(content, tally, **chosen)
         else:
-            content = read_instances(_INSTANCES[spec.format], files, tally)
-        source = InstanceTrace(
-            content,
-            tally,
-            tasks_min=spec.tasks_min,
-            tasks_max=spec.tasks_max,
-            median_min_s=spec.median_min_s,
-            windows_per_median=spec.windows_per_median,
-            static_counters=spec.static_counters,
-        )
+            source = InstanceTrace(read_instances(_INSTANCES[spec.format], files, tally), tally, **chosen)
     _log.log(
         logging.WARNING if source.malformed else logging.INFO,
         "%s: %d rows of %d file(s), %d jobs; malformed rows: %s; rows left out: %s; jobs left out: %s;"

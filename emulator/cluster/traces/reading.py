@@ -195,6 +195,13 @@ def columns_of(path: Path) -> int:
     return Counter(line.count(",") + 1 for line in first).most_common(1)[0][0]
 
 
+def header_of(path: Path) -> list[str]:
+    """Return the texts of a file's first row."""
+    with _opened(path) as file:
+        (first,) = _take(path, iter(partial(file.readline, _LONGEST_LINE), ""), 1)
+    return [text.strip() for text in first.rstrip("\r\n").split(",")]
+
+
 def wrong_format(path: Path, expected: str) -> TraceError:
     """Return the error for a file of another format, with a guess at its format."""
     n = columns_of(path)

@@ -1,0 +1,292 @@
+"""Traces of one's own: a table with a row for each measuring window of each task.
+
+The first row names the columns: ``job``, ``task``, ``start_s``, ``end_s``, and then the counters. A row has
+the mean of every counter between its two times, on any clock in seconds. A task begins with its first row and
+has finished at the end of its last one.
+
+A scheduler knows a row when the row has ended. So a window has the mean of the rows that end in it, or, where
+none does, what was known before; the window of a job is the median length of its rows. Where every task of a
+job has a single row, only means over lives are known: they are shown as ``static_counters`` says (as in
+``instances.py``), in windows of the median duration divided by ``windows_per_median``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.cluster.job import BoolArray, FloatArray
+from sysgym.emulator.cluster.traces.reading import (
+    END_BEFORE_START,
+    MISSING_ID,
+    NOT_A_NUMBER,
+    Sieve,
+    Tally,
+    blocks,
+    columns_of,
+    header_of,
+    nonempty,
+    numbers,
+)
+from sysgym.emulator.cluster.traces.source import (
+    MOST_WINDOWS,
+    TOO_FEW_TASKS,
+    TOO_MANY_TASKS,
+    TOO_MANY_WINDOWS,
+    TOO_SHORT,
+    FirstAttempts,
+    Origin,
+    TraceSource,
+)
+from sysgym.emulator.trace_errors import TraceError
+
+REQUIRED = ("job", "task", "start_s", "end_s")
+MOST_COUNTERS = 256
+TITLE = "a table whose first row is job,task,start_s,end_s and names of counters, then a row for each window"
+
+OVERLAPPING = "a row begins before the one before it of the same task has ended"
+
+Numbers = tuple[FloatArray, BoolArray]
+"""Values of a column, and which of its texts are no numbers."""
+
+_ROUNDING = 1e-6
+"""Part of a window by which a row may end after it and still belong to it."""
+
+
+class Windows(NamedTuple):
+    """Rows of a table, sorted by job, task and time.
+
+    Attributes:
+        jobs: Names of the jobs, by index.
+        counters: Names of the counters.
+        job: Index of each row's job, shape (n_rows,).
+        task: Index of each row's task, ascending, shape (n_rows,).
+        start_s: Begin of each row, shape (n_rows,).
+        end_s: End of each row, shape (n_rows,).
+        mean: Mean of every counter in each row, float32, shape (n_rows, n_counters).
+    """
+
+    jobs: list[str]
+    counters: tuple[str, ...]
+    job: NDArray[np.int64]
+    task: NDArray[np.int64]
+    start_s: FloatArray
+    end_s: FloatArray
+    mean: NDArray[np.float32]
+
+
+class TableTrace(TraceSource):
+    """The jobs of a table.
+
+    Args:
+        rows: What was read.
+        tally: Counts of rows.
+        tasks_min: Fewest tasks of a job.
+        tasks_max: Most tasks of a job.
+        median_min_s: Least median duration of a job's tasks, s.
+        windows_per_median: Windows in the median duration of a job whose tasks have a row each.
+        static_counters: ``"withheld"`` or ``"lifetime"``.
+    """
+
+    def __init__(
+        self,
+        rows: Windows,
+        tally: Tally,
+        *,
+        tasks_min: int,
+        tasks_max: int,
+        median_min_s: float,
+        windows_per_median: int,
+        static_counters: str,
+    ) -> None:
+        self._rows, self._lifetime = rows, static_counters == "lifetime"
+        self._windows_per_median = windows_per_median
+        left_out: Counter[str] = Counter()
+        bounds = np.searchsorted(rows.job, np.arange(len(rows.jobs) + 1))
+        runs: dict[str, slice] = {}
+        origins: dict[str, Origin] = {}
+        for name, first, last in zip(rows.jobs, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            run = slice(first, last)
+            reason = self._reason_against(run, tasks_min, tasks_max, median_min_s)
+            if reason:
+                left_out[reason] += 1
+                continue
+            runs[name] = run
+            origins[name] = Origin(float(rows.start_s[run].min()), float(rows.end_s[run].max()))
+        names = tuple(sorted(runs))
+        in_order = [origins[name] for name in names]
+        span_s = (float(rows.start_s.min()), float(rows.end_s.max()))
+        super().__init__(names, rows.counters, tally, left_out, in_order, span_s)
+        self._runs = [runs[name] for name in names]
+
+    def _reason_against(self, run: slice, tasks_min: int, tasks_max: int, median_min_s: float) -> str:
+        """Return why a job is not replayed; empty if it is."""
+        tasks, _, _, duration_s = self._tasks(run)
+        if len(tasks) < tasks_min:
+            return TOO_FEW_TASKS
+        if len(tasks) > tasks_max:
+            return TOO_MANY_TASKS
+        if np.median(duration_s) < median_min_s:
+            return TOO_SHORT
+        too_long = duration_s.max() > MOST_WINDOWS * self._window_s(run)
+        return TOO_MANY_WINDOWS if too_long else ""
+
+    def _tasks(self, run: slice) -> tuple[NDArray[np.int64], NDArray[np.int64], FloatArray, FloatArray]:
+        """Return a job's tasks, the number of each row's one, and start and duration of each."""
+        tasks, first, task = np.unique(self._rows.task[run], return_index=True, return_inverse=True)
+        start_s = self._rows.start_s[run][first]
+        end_s = np.maximum.reduceat(self._rows.end_s[run], first)
+        return tasks, task, start_s, end_s - start_s
+
+    def _window_s(self, run: slice) -> float:
+        tasks, _, _, duration_s = self._tasks(run)
+        if run.stop - run.start == len(tasks):
+            return float(np.median(duration_s)) / self._windows_per_median
+        return float(np.median(self._rows.end_s[run] - self._rows.start_s[run]))
+
+    def _first_attempts(self, index: int) -> FirstAttempts:
+        run = self._runs[index]
+        _, task, start_s, duration_s = self._tasks(run)
+        window_s = self._window_s(run)
+        mean = self._rows.mean[run]
+        lives = duration_s / window_s
+        n_windows = np.maximum(np.ceil(lives - _ROUNDING), 1).astype(np.int64)
+        window = np.arange(n_windows.max())
+        alive = window < n_windows[:, None]
+        if len(task) == len(duration_s):
+            last = (window == n_windows[:, None] - 1) * (lives / (lives - n_windows + 1))[:, None]
+            weight = alive if self._lifetime else last
+            counters = weight[:, :, None] * mean[:, None]
+        else:
+            # Rows are sorted by task, and each task has its own start.
+            end_s = self._rows.end_s[run]
+            known = np.ceil((end_s - start_s[task]) / window_s - _ROUNDING).astype(np.int64) - 1
+            length_s = end_s - self._rows.start_s[run]
+            weights = np.zeros(alive.shape)
+            np.add.at(weights, (task, known), length_s)
+            sums = np.zeros((*alive.shape, mean.shape[1]))
+            np.add.at(sums, (task, known), length_s[:, None] * mean)
+            newest = np.maximum.accumulate(np.where(weights > 0.0, window, -1), axis=1)
+            means = sums / np.where(weights > 0.0, weights, 1.0)[:, :, None]
+            shown = np.take_along_axis(means, np.maximum(newest, 0)[:, :, None], axis=1)
+            counters = np.where((alive & (newest >= 0))[:, :, None], shown, 0.0)
+        return FirstAttempts(window_s, start_s - start_s.min(), duration_s, counters.astype(np.float32))
+
+
+def read_table(files: Sequence[Path], tally: Tally) -> Windows:
+    """Read the files of a table, which have the same columns.
+
+    Args:
+        files: The files.
+        tally: Counts of rows, updated.
+
+    Raises:
+        TraceError: A file is empty, damaged or of other columns, or no row is usable.
+    """
+    columns = _columns(files[0])
+    jobs: dict[str, int] = {}
+    tasks: dict[tuple[str, str], int] = {}
+    parts: list[tuple[NDArray[np.int64], ...]] = []
+    values: list[FloatArray] = []
+    for path in files:
+        if _columns(path) != columns:
+            raise TraceError(
+                path,
+                f"other columns than {files[0]}: {', '.join(_columns(path))}",
+                ", ".join(columns),
+                "name files with the same columns in jobs.paths",
+            )
+        for block in blocks(path, len(columns), tally):
+            by_name = dict(zip(columns, block, strict=True))
+            numeric = [numbers(by_name[name]) for name in columns if name not in ("job", "task")]
+            sieve = _sieved(by_name, numeric, tally)
+            used = np.flatnonzero(sieve.good)
+            named = [(by_name["job"][row], by_name["task"][row]) for row in used.tolist()]
+            parts.append(
+                (
+                    np.array([jobs.setdefault(job, len(jobs)) for job, _ in named], np.int64),
+                    np.array([tasks.setdefault(pair, len(tasks)) for pair in named], np.int64),
+                )
+            )
+            values.append(np.column_stack([column for column, _ in numeric])[used])
+    job, task = (np.concatenate([part[place] for part in parts]) for place in range(2))
+    # By name, so that the order of rows and files does not matter.
+    place_of = {pair: place for place, pair in enumerate(sorted(tasks))}
+    task = np.array([place_of[pair] for pair in tasks], np.int64)[task]
+    numbered = np.concatenate(values)
+    if not len(job):
+        raise TraceError(
+            files[0],
+            f"none of the {tally.rows_read} rows is usable",
+            TITLE,
+            "correct the table, or jobs.format",
+        )
+    places = [name for name in columns if name not in ("job", "task")]
+    start_s, end_s = (numbered[:, places.index(name)] for name in ("start_s", "end_s"))
+    counters = [name for name in places if name not in REQUIRED]
+    mean = numbered[:, [places.index(name) for name in counters]].astype(np.float32)
+    for place, name in enumerate(counters):
+        if lacking := int(np.isnan(mean[:, place]).sum()):
+            tally.missing_values[name] += lacking
+    order = np.lexsort((end_s, task, job))
+    rows = Windows(
+        list(jobs), tuple(counters), job[order], task[order], start_s[order], end_s[order],
+        np.nan_to_num(mean[order]),
+    )  # fmt: skip
+    return _without_overlaps(rows, tally)
+
+
+def _columns(path: Path) -> list[str]:
+    """Return the names of a file's columns.
+
+    Raises:
+        TraceError: A required one is missing, or a name is empty or there twice.
+    """
+    columns_of(path)  # refuses what is no table
+    names = header_of(path)
+    missing = [name for name in REQUIRED if name not in names]
+    n_counters = len(names) - len(REQUIRED)
+    if missing or not 1 <= n_counters <= MOST_COUNTERS or len(set(names)) < len(names) or not all(names):
+        got = f"no column {missing[0]}" if missing else f"the columns {', '.join(names[:12])}"
+        raise TraceError(
+            path,
+            f"the first row names {got}",
+            f"{', '.join(REQUIRED)} and 1 to {MOST_COUNTERS} counters, each once",
+            "write the names of the columns into the first row",
+        )
+    return names
+
+
+def _sieved(
+    by_name: dict[str, tuple[str, ...]], numeric: list[tuple[FloatArray, NDArray[np.bool_]]], tally: Tally
+) -> Sieve:
+    """Return which rows of a block are usable, and count the others."""
+    sieve = Sieve(len(by_name["job"]))
+    names = [name for name in by_name if name not in ("job", "task")]
+    header = np.fromiter((text == "start_s" for text in by_name["start_s"]), np.bool_, len(sieve.good))
+    tally.rows_read -= int(header.sum())
+    sieve.good &= ~header
+    sieve.drop(~(nonempty(by_name["job"]) & nonempty(by_name["task"])), tally.malformed, MISSING_ID)
+    bad = np.logical_or.reduce([wrong for _, wrong in numeric])
+    start_s, end_s = (numeric[names.index(name)][0] for name in ("start_s", "end_s"))
+    sieve.drop(bad | np.isnan(start_s) | np.isnan(end_s), tally.malformed, NOT_A_NUMBER)
+    sieve.drop(~(end_s > start_s), tally.malformed, END_BEFORE_START)
+    return sieve
+
+
+def _without_overlaps(rows: Windows, tally: Tally) -> Windows:
+    """Return the rows without those that begin before the one before them has ended."""
+    same = np.diff(rows.task, prepend=-1) == 0
+    before_s = np.concatenate(([-np.inf], rows.end_s[:-1]))
+    overlaps = same & (rows.start_s < before_s - _ROUNDING * (rows.end_s - rows.start_s))
+    if count := int(overlaps.sum()):
+        tally.malformed[OVERLAPPING] += count
+    kept = ~overlaps
+    return rows._replace(
+        **{name: getattr(rows, name)[kept] for name in ("job", "task", "start_s", "end_s", "mean")}
+    )
