@@ -254,7 +254,7 @@ class JointPlacement(PlacementEnv):
     def _step_metrics(self) -> dict[str, float]:
         metrics = {
             "steps_left": 0.0 if self.outcome is not None else float(self._left + 1),
-            "default_time_s": self._known.default_nominal_s,
+            "default_nominal_s": self._known.default_nominal_s,
             "measurements": float(self._known.n_taken),
         }
         if self._last_s is not None:

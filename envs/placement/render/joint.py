@@ -93,6 +93,9 @@ def joint_text(scene: JointScene) -> str:
     order = np.argsort(estimate_s, kind="stable")
     measured = [bool(scene.measured_s[row]) for row in order]
     shown = [*order[np.flatnonzero(measured)], *order[np.flatnonzero(~np.array(measured, bool))]]
+    if scene.committed is not None and scene.committed not in shown[:ROWS_IN_TEXT]:
+        shown.remove(scene.committed)
+        shown.insert(ROWS_IN_TEXT - 1, np.int64(scene.committed))
     for row in shown[:ROWS_IN_TEXT]:
         times = scene.measured_s[row]
         words = f"{time(float(np.mean(times))):>8} in {len(times)}" if times else "       -"
