@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
+from sysgym.emulator.linux.laws import SCALED, SCALED_TRANSPORTS
 from sysgym.emulator.network import Network
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
@@ -30,17 +31,12 @@ def law_of_agents(backend: str, transport: Transport, *, multiplied: bool) -> st
         multiplied: Whether the agent multiplies the window of the flow.
 
     Raises:
-        MissingExtra: If the extra ``emulator`` is not installed.
         SysgymError: If the kernel has no version of the law whose window can be multiplied.
     """
     if backend == PACKETS:
         return transport
     if not multiplied:
         return PACED_FLOW.name if transport == PACED else transport
-    try:
-        from sysgym.emulator.linux.traffic.congestion_controls import SCALED, SCALED_TRANSPORTS
-    except ImportError as error:
-        raise MissingExtra("emulator", 'backend="linux"') from error
     if SCALED + transport.name not in SCALED_TRANSPORTS:
         known = ", ".join(name.removeprefix(SCALED) for name in SCALED_TRANSPORTS)
         raise SysgymError(

@@ -83,9 +83,6 @@ the largest window that multiplication may give, and the last multiplication ord
 laws with parameters also the index of their set, the time of a packet on its line, and whether the least
 round trip may be longer than that of the empty path."""
 
-BASE_LAWS = {"reno": 0, "cubic": 1, "dctcp": 2}
-"""Base laws of windows that are multiplied from outside, as the program numbers them."""
-
 FLOW_RECORD = np.dtype(
     [
         (name, np.int64)

@@ -8,14 +8,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.kernel.bpf_programs import (
-    BASE_LAWS,
-    LEARNED,
-    LEARNED_WITHOUT_ECN,
-    Programs,
-    scaling,
-)
+from sysgym.emulator.linux.kernel.bpf_programs import LEARNED, LEARNED_WITHOUT_ECN, Programs, scaling
 from sysgym.emulator.linux.kernel.parameters import PARAMETERS, in_fixed_point
+from sysgym.emulator.linux.laws import (
+    BASE_LAWS,
+    KERNEL_TRANSPORTS,
+    MANAGED_TRANSPORTS,
+    SCALED,
+    SCALED_TRANSPORTS,
+)
 from sysgym.emulator.linux.traffic.sockets import PACED_BUT_NOT_LIMITED, Connection, Law
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
@@ -23,13 +24,6 @@ from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 FloatArray = NDArray[np.float64]
-
-KERNEL_TRANSPORTS = ("bbr", "cubic", "dctcp", "newvegas", "reno")
-MANAGED_TRANSPORTS = ("learned", "paced", "paced_flow")
-"""Transports whose window and rate are set from outside, in memory shared with our congestion control."""
-SCALED = "scaled_"
-SCALED_TRANSPORTS = tuple(SCALED + base for base in BASE_LAWS)
-"""Transports with a window law of their own, whose windows are multiplied from outside."""
 
 N_SLOTS = 4095
 

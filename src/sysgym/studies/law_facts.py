@@ -33,7 +33,7 @@ def facts_of(transport: Transport) -> LawFacts:
 
 def _is_on_kernel(transport: Transport) -> bool:
     from sysgym.emulator.linux.kernel.parameters import PARAMETERS, in_fixed_point
-    from sysgym.emulator.linux.traffic.congestion_controls import KERNEL_TRANSPORTS
+    from sysgym.emulator.linux.laws import KERNEL_TRANSPORTS
 
     if not transport.on_ack.__module__.startswith(PACKAGE):
         return False  # a law of a user's file, whatever its name

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.linux.kernel.bpf_programs import (
-    BASE_LAWS,
     FLOW_SLOTS,
     LEARNED_WITHOUT_ECN,
     Programs,
     scaling,
 )
 from sysgym.emulator.linux.kernel.queues import PortSettings
+from sysgym.emulator.linux.laws import BASE_LAWS
 from sysgym.emulator.packets.counters.rows import PORT_ROW
 
 from ..conftest import ROUTER_PORT, Wire
