@@ -88,16 +88,17 @@ class Contender:
         """Return the contender with a checkpoint.
 
         Args:
-            path: The checkpoint.
-            relative_to: Results folder; a path inside it is stored relative to it.
+            path: The checkpoint, absolute or relative to the current folder.
+            relative_to: Results folder; a path inside it is stored relative to it, another one as absolute.
 
         Raises:
             SysgymError: The file does not exist.
         """
         path = Path(path)
         shown = path
-        if relative_to is not None and path.resolve().is_relative_to(relative_to.resolve()):
-            shown = path.resolve().relative_to(relative_to.resolve())
+        if relative_to is not None:
+            shown, folder = path.resolve(), relative_to.resolve()
+            shown = shown.relative_to(folder) if shown.is_relative_to(folder) else shown
         return replace(self, checkpoint=str(shown), checkpoint_sha256=file_sha256(path))
 
     def with_shipped(self, scenario: str, *, only: bool = False) -> Contender:
@@ -328,7 +329,11 @@ def contender_from(
 
 
 def parse_contender(
-    text: str, plugins: Iterable[Plugin] = (), family: str | None = None, env_id: str = ""
+    text: str,
+    plugins: Iterable[Plugin] = (),
+    family: str | None = None,
+    env_id: str = "",
+    relative_to: Path | None = None,
 ) -> Contender:
     """Return a contender from its text form.
 
@@ -343,6 +348,7 @@ def parse_contender(
         plugins: As in :func:`contender_from`.
         family: As in :func:`contender_from`.
         env_id: As in :func:`contender_from`.
+        relative_to: As in :meth:`Contender.with_checkpoint`.
 
     Raises:
         UnknownName: A part does not exist.
@@ -367,7 +373,7 @@ def parse_contender(
             raise SysgymError(f'"{text}": the agent "{agent}" takes no checkpoint')
         contender = contender.with_shipped(checkpoint, only=True)
         if contender.checkpoint is None:
-            contender = contender.with_checkpoint(checkpoint)
+            contender = contender.with_checkpoint(checkpoint, relative_to=relative_to)
     return contender
 
 

@@ -123,7 +123,7 @@ def make_plan(
     plan = Plan(suite, trainings, matrix=Matrix.of(suite.matrix, worlds) if suite.matrix else None)
     for task in suite.tasks:
         scenario = load_scenario(task.scenario)
-        contenders = _contenders(task, scenario, extras, plugins)
+        contenders = _contenders(task, scenario, extras, plugins, folder)
         seeds = _seeds(scenario, task.split, task.seed_values, extras.n_seeds)
         trained_on = load_scenario(task.trained_on) if task.trained_on else scenario
         tunings = _tunings(task, scenario, contenders, folder)
@@ -138,7 +138,7 @@ def make_plan(
             contender.name: contender
             for task in suite.tasks
             if load_scenario(task.scenario).family == scenario.family
-            for contender in _contenders(task, scenario, extras, plugins)
+            for contender in _contenders(task, scenario, extras, plugins, folder)
         }
         count = extras.n_seeds or len(first.seed_values)
         seeds = _seeds(scenario, first.split, [scenario.splits[first.split].first_seed], count)
@@ -186,16 +186,16 @@ def _add_milestones(plan: Plan, count: int) -> None:
 
 
 def _contenders(
-    task: TaskSpec, scenario: Scenario, extras: Extras, plugins: Sequence[Plugin]
+    task: TaskSpec, scenario: Scenario, extras: Extras, plugins: Sequence[Plugin], folder: Path
 ) -> list[Contender]:
     family, env_id = scenario.family, scenario.env_id
     named = [
-        parse_contender(item, plugins, family, env_id)
+        parse_contender(item, plugins, family, env_id, folder)
         if isinstance(item, str)
         else contender_from(item.name, item.transport, item.agent, plugins, family, item.parameters, env_id)
         for item in task.contenders
     ]
-    added = (parse_contender(text, plugins, family, env_id) for text in extras.contenders)
+    added = (parse_contender(text, plugins, family, env_id, folder) for text in extras.contenders)
     return [replace(contender, trusted=extras.trust) for contender in (*named, *added)]
 
 
