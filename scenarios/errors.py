@@ -329,7 +329,8 @@ class UnknownName(SysgymError, KeyError):
         if self.suggestions:
             *others, last = (f'"{suggestion}"' for suggestion in self.suggestions)
             message += f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
-        self.message = f"{message} ({self._what_there_is()}) {hint}".rstrip()
+        stop = "." if hint[:1].isupper() else ""  # a hint is a sentence, or goes on with this one
+        self.message = f"{message} ({self._what_there_is()}){stop} {hint}".rstrip()
         super().__init__(self.message)
 
     def _what_there_is(self) -> str:

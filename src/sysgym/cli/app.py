@@ -185,13 +185,13 @@ def run(
     trust: TrustOption = False,
 ) -> None:
     """Run one episode and print its metrics."""
-    from sysgym.cli.episode.run import Episode, Shown, play_one
+    from sysgym.cli.episode.run import Episode, Shown, only_contender, only_scenario, play_one
     from sysgym.cli.episode.traces import TraceFiles
 
     play_one(
         Episode(
-            scenario=scenario_option or scenario or "dumbbell-10g",
-            contender=contender,
+            scenario=only_scenario(scenario, scenario_option) or "dumbbell-10g",
+            contender=only_contender(contender or []),
             agent=agent,
             transport=transport,
             checkpoint=checkpoint,

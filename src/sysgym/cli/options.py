@@ -20,7 +20,7 @@ PluginOption = Annotated[
     ),
 ]
 ContenderOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--contender",
         "-c",

@@ -10,6 +10,7 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.durations import duration_s
+from sysgym.cli.options import PluginOption
 
 if TYPE_CHECKING:
     from sysgym.series import TimeSeries
@@ -77,11 +78,14 @@ def plot(
             help="Port whose queue is shown, for example west->east; repeatable (default: longest queues).",
         ),
     ] = None,
+    plugin: PluginOption = None,
 ) -> None:
     """Draw windows, rates, round trips and queues of contenders side by side, on common axes."""
+    from sysgym.cli.pages.listing import load_plugins
     from sysgym.series_picture import Choice, check_picture, draw_side_by_side
 
     check_picture(out)
+    load_plugins(plugin or [])
     series = _series(what, contender or [], seed=seed, overrides=set_ or [], interval_s=interval)
     draw_side_by_side(series, out, Choice(begin, until, flow or [], port or []))
     typer.echo(f"picture: {out}")

@@ -70,6 +70,37 @@ class Shown:
         return "ansi" if self.live else "rgb_array" if drawn else None
 
 
+def only_scenario(argument: str | None, option: str | None) -> str | None:
+    """Return the scenario that a command names by an argument or an option, if any.
+
+    Raises:
+        SysgymError: It names one by each.
+    """
+    from sysgym.errors import SysgymError
+
+    if argument is not None and option is not None:
+        raise SysgymError(
+            f"got two scenarios, {argument} and --scenario {option}: expected one; omit the other"
+        )
+    return argument or option
+
+
+def only_contender(contenders: Sequence[str]) -> str | None:
+    """Return the contender that a command names, if any.
+
+    Raises:
+        SysgymError: It names several.
+    """
+    from sysgym.errors import SysgymError
+
+    if len(contenders) > 1:
+        raise SysgymError(
+            f"--contender: got {len(contenders)} ({', '.join(contenders)}), expected one, as this command"
+            " plays one episode; sysgym plot, sysgym live and sysgym bench play several contenders"
+        )
+    return contenders[0] if contenders else None
+
+
 def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool) -> None:
     """Run an episode and print its metrics.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from sysgym.cli.durations import duration_s
 from sysgym.series import TimeSeries, read_series, record
 from sysgym.series_picture import Choice, _apart, _points, _ports, draw_side_by_side
 
+CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 Call = Callable[..., tuple[int, str, str]]
 
 
@@ -92,6 +94,14 @@ def test_a_scenario_is_drawn_with_a_column_a_contender(tiny: Path, tmp_path: Pat
     assert f"picture: {out}" in said
     height, width, _ = matplotlib.image.imread(out).shape
     assert width > height > 500
+
+
+def test_a_law_of_a_file_is_drawn(agents_file: Path, tmp_path: Path, command_line: CommandLine) -> None:
+    out = tmp_path / "x.png"
+    short = ("--set", "control.episode_steps=3", "--interval", "1ms")
+    done = command_line("plot", "incast-32", "-c", "fragile", "--plugin", agents_file, "--out", out, *short)
+    assert done.returncode == 0, done.stderr
+    assert out.is_file()
 
 
 def test_files_are_drawn_as_what_made_them(pair: list[TimeSeries], tmp_path: Path, call: Call) -> None:
