@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 _PREFIXES = {
     "_bps": ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
+    "_bytes_per_s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
+    "flops_per_s": ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1.0, "FLOP/s")),
+    "_per_s": ((1.0, "/s"),),
     "_bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
     "_s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
 }
-
+"""Units by the end of a name; the first that fits counts, as a rate ends like a time."""
 
 _SHARES = ("fnr", "fpr", "precision", "recall", "tpr", "utilization", "waste_share")
 
@@ -48,7 +51,7 @@ def unit_of(name: str, values: Iterable[float] = ()) -> Unit:
             middle = sizes[len(sizes) // 2] if sizes else 1.0
             size, symbol = next((choice for choice in choices if middle >= 0.9995 * choice[0]), choices[-1])
             return Unit(symbol, size)
-    if name in _SHARES or "fraction" in name or "reduction" in name or name.startswith("recall"):
+    if name in _SHARES or re.search(r"fraction|reduction(?!s)", name) or name.startswith("recall"):
         return Unit("%", 0.01)
     if "slowdown" in name:
         return Unit("×", 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,11 @@ class _Screen(Console):
         for segment in super().render(renderable, options):
             shown = segment.control or segment.text.isprintable()
             yield segment if shown else Segment(printable(segment.text, sys.maxsize), segment.style)
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        """Return the text of an output; in a pipe without the blanks that fill the columns of a table."""
+        text = super()._render_buffer(buffer)
+        return text if self.is_terminal else re.sub(r" +\n", "\n", text)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -200,8 +200,14 @@ def test_every_name_that_is_listed_has_a_page(call: Call) -> None:
         ("sysgym/DatacenterCC-v0", ["DatacenterCC-v0", "Observation"]),
         ("DatacenterCC", ["DatacenterCC-v0"]),
         ("dumbbell-10g", ["[topology]", "10 Gb/s", "Splits", "20000 to 20999"]),
-        ("tiny.toml", ["tiny: Tiny", "10 Mb/s", "200 to 299", "episode_steps"]),
-        ("small.toml", ["small: Small", "test, 2 seeds", "dctcp, reno", "Queueing delay, p99"]),
+        (
+            "tiny.toml",
+            ["tiny: Tiny", "10 Mb/s", "200 to 299", "episode_steps", "sysgym run tiny.toml --contender"],
+        ),
+        (
+            "small.toml",
+            ["small: Small", "test, 2 seeds", "dctcp, reno", "Queueing delay, p99", "bench small.toml\n"],
+        ),
         ("quick", ["quick", "Trainings", "40 000", "Tasks"]),
         ("dctcp", ["dctcp: ", "Source: ", "its packets may be marked"]),
         ("oracle", ["oracle: ", "Reference, not a competitor"]),

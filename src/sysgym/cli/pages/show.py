@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,9 +55,11 @@ def show_page(
     load_plugins(plugins)
     found, thing = find(name, "scenario" if kind is None and picture is not None else kind)
     if found == "scenario":
-        _scenario(thing, picture)
+        _scenario(thing, name, picture)
     elif picture is not None:
         raise SysgymError(f"--picture: expected a scenario, {name} was given as {kind}")
+    elif found == "suite":
+        _suite(thing, name)
     else:
         _PAGES[found](thing)
 
@@ -178,7 +181,14 @@ def _environment(env_id: str) -> None:
     _print_markdown(f"# {env_id}\n\n{documentation}")
 
 
-def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
+def _scenario(scenario: Scenario, given: str, picture: Path | None = None) -> None:
+    """Print the page of a scenario.
+
+    Args:
+        scenario: The scenario.
+        given: Its name or its file, as the user gave it: what another command takes, too.
+        picture: As in :func:`show_page`.
+    """
     from sysgym.errors import SysgymError
     from sysgym.scenarios.families import families, get_family
     from sysgym.scenarios.family import load_entry
@@ -203,7 +213,7 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
         if name not in _IDENTITY and getattr(scenario, name) is not None:
             rows = _rows(getattr(scenario, name))
             out.print(
-                table("key", ">value", "meaning", title=f"\\[{name}]  {field.description or ''}", rows=rows)
+                table("key", ">value", "meaning", title=f"[{name}]  {field.description or ''}", rows=rows)
             )
             out.print()
     splits = [
@@ -218,7 +228,7 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
             out.print(_indented(reference))
         out.print()
     reference = family.evaluation.reference
-    out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim")
+    out.print(f"sysgym run {shlex.quote(given)} --contender {reference}", style="dim")
     if picture is not None:
         out.print(f"Picture: {picture}")
 
@@ -274,7 +284,8 @@ def _vary(vary: Mapping[str, Sequence[Any]], ranges: Mapping[str, Range]) -> str
     return "; ".join([*listed, *drawn])
 
 
-def _suite(suite: Suite) -> None:
+def _suite(suite: Suite, given: str) -> None:
+    """Print the page of a suite; ``given`` is its name or its file, as the user gave it."""
     out = page()
     _heading(f"{suite.name}: {suite.title}", suite.description)
     tasks = [
@@ -300,7 +311,7 @@ def _suite(suite: Suite) -> None:
     else:
         out.print("Metrics: those of each scenario's family")
     out.print()
-    out.print(f"sysgym bench {suite.name}", style="dim")
+    out.print(f"sysgym bench {shlex.quote(given)}", style="dim")
 
 
 def _tuning(task: TaskSpec) -> str:
@@ -395,7 +406,6 @@ def _agent(info: AgentInfo) -> None:
 
 _PAGES: Mapping[str, Callable[[Any], None]] = {
     "environment": _environment,
-    "suite": _suite,
     "transport": _transport,
     "agent": _agent,
     "policy": _policy,
