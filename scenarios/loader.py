@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, overload
 
 from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName, closest_name
 from sysgym.scenarios.families import families, scenario_model
+from sysgym.scenarios.names import environment_names
 from sysgym.scenarios.reading import check_dots, check_shape, parse_toml, read_text
 from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
 from sysgym.scenarios.schema.later_keys import as_written
@@ -35,6 +36,7 @@ from sysgym.scenarios.toml_lines import key_lines
 PATH_VARIABLE = "SYSGYM_SCENARIO_PATH"
 PACKAGE_FOLDER = Path(__file__).resolve().parent
 SUITES_FOLDER = "suites"
+_MOST_EXAMPLES = 5
 
 
 class ScenarioInfo(NamedTuple):
@@ -254,17 +256,19 @@ def _model_of(
     data: Mapping[str, Any], shown: str, expect: type[ScenarioT], lines: Mapping[KeyPath, int]
 ) -> type[ScenarioT]:
     family = data.get("family", NOTHING)
+    advice = "the family decides which keys a scenario has"
     if isinstance(family, str) and family in families():
         model = scenario_model(family)
         if issubclass(model, expect):
             return model
+        advice = f"this scenario is for {data.get('env_id')}; give one of the family expected here"
     wanted = [name for name in families() if issubclass(scenario_model(name), expect)]
     suggestion = closest_name(family, wanted) if isinstance(family, str) else None
     problem = Problem(
         "family",
         family,
         " or ".join(f'"{name}"' for name in wanted),
-        f'did you mean "{suggestion}"?' if suggestion else "the family decides which keys a scenario has",
+        f'did you mean "{suggestion}"?' if suggestion else advice,
         lines.get(("family",)),
     )
     raise ScenarioError(shown, problems=[problem])
@@ -316,9 +320,8 @@ class _Scenarios:
                         yield Problem(
                             dotted_key((table, index, key)),
                             name,
-                            f"a scenario (sysgym list scenarios lists all {len(found.known)})"
-                            " or a path to one",
-                            f"did you mean {suggestions}?" if suggestions else "",
+                            "a scenario (sysgym list scenarios lists all) or a path to one",
+                            f"did you mean {suggestions}?" if suggestions else found.listing,
                             lines.get((table, index, key)),
                         )
                     elif isinstance(found, ScenarioError) and name not in told:
@@ -349,9 +352,11 @@ def _read_toml(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _find(kind: str, wanted: str | os.PathLike[str], files: list[Path]) -> Path:
+    found = [path for path in files if path.stem == wanted]
+    if not found and not os.path.exists(wanted) and (other := _what_else(kind, str(wanted))):
+        raise UnknownName(kind, str(wanted), listing=other)
     if _is_path(wanted):
         return _existing_file(kind, wanted)
-    found = [path for path in files if path.stem == wanted]
     if not found:
         raise UnknownName(kind, str(wanted), {path.stem for path in files})
     if len(found) > 1:
@@ -361,6 +366,18 @@ def _find(kind: str, wanted: str | os.PathLike[str], files: list[Path]) -> Path:
             _shown(found[1]), "name", str(wanted), expected, advice="rename one, or give the path"
         )
     return found[0]
+
+
+def _what_else(kind: str, name: str) -> str:
+    """Return what has a name that no scenario or suite has, and what to do; empty if nothing has it."""
+    if kind == "suite":
+        return f"it is a scenario: sysgym run {name}" if name in scenario_names() else ""
+    if name in suite_names():
+        return f"it is a suite: sysgym bench {name}"
+    played = [info.name for info in list_scenarios() if name in environment_names(info.env_id)]
+    more = f" and {len(played) - _MOST_EXAMPLES} more" if len(played) > _MOST_EXAMPLES else ""
+    named = ", ".join(played[:_MOST_EXAMPLES])
+    return f"it is an environment; name a scenario of it: {named}{more}" if played else ""
 
 
 def _existing_file(kind: str, wanted: str | os.PathLike[str]) -> Path:

@@ -29,6 +29,12 @@ LONGEST_NAME = 120
 """Largest length in characters; names become parts of file names."""
 
 
+def environment_names(env_id: str) -> tuple[str, ...]:
+    """Return the names of an environment: its id, the id without namespace, and also without version."""
+    name = env_id.partition("/")[2]
+    return env_id, name, name.partition("-")[0]
+
+
 def check_name(kind: str, name: str) -> str:
     """Return a name given by a user, if it is valid.
 

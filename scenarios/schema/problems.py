@@ -225,7 +225,7 @@ def _translate(finding: ErrorDetails, place: _Place) -> list[Problem]:
     base = kind.removesuffix("_type")
     if base in _TYPE_WORDS:
         return [Problem(key, got, _TYPE_WORDS[base] + meaning, _type_advice(base, got))]
-    return [Problem(key, got, finding["msg"] + meaning)]
+    return [Problem(key, got, finding["msg"].removeprefix("Value error, ") + meaning)]
 
 
 def _type_advice(wanted: str, got: Any) -> str:

@@ -22,6 +22,7 @@ from sysgym.scenarios import (
     list_scenarios,
     list_suites,
     load_scenario,
+    load_suite,
     parse_overrides,
     scenario_from_resolved,
     scenario_model,
@@ -141,6 +142,22 @@ def test_another_family_than_the_expected_one_is_refused() -> None:
     with pytest.raises(ScenarioError) as caught:
         load_scenario("incast-32", expect=OtherFamily)
     assert (caught.value.key, caught.value.got) == ("family", "congestion")
+    assert "this scenario is for sysgym/DatacenterCC-v0" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["sysgym/FlowCC-v0", "FlowCC-v0", "FlowCC"])
+def test_an_environment_is_told_its_scenarios(name: str) -> None:
+    with pytest.raises(UnknownName, match="it is an environment; name a scenario of it: ") as caught:
+        load_scenario(name)
+    first = caught.value.listing.partition("of it: ")[2].partition(",")[0]
+    assert load_scenario(first).env_id == "sysgym/FlowCC-v0"
+
+
+def test_a_scenario_and_a_suite_are_not_taken_for_each_other() -> None:
+    with pytest.raises(UnknownName, match=r"it is a suite: sysgym bench quick"):
+        load_scenario("quick")
+    with pytest.raises(UnknownName, match=r"it is a scenario: sysgym run dumbbell-10g"):
+        load_suite("dumbbell-10g")
 
 
 def test_overrides_replace_values_and_leave_the_rest() -> None:

@@ -21,7 +21,12 @@ def print_lists(kind: str | None, plugins: Sequence[Path], *, as_json: bool = Fa
         kind: ``envs``, ``scenarios``, ``agents``, ``transports``, ``suites`` or ``policies``; None: all.
         plugins: The user's Python files, imported first.
         as_json: Whether to print JSON.
+
+    Raises:
+        UnknownName: There is no such list.
     """
+    from sysgym.errors import UnknownName
+
     load_plugins(plugins)
     lists: dict[str, tuple[str, str, Callable[[], Rows]]] = {
         "envs": ("Environments", "environment", _environments),
@@ -31,6 +36,8 @@ def print_lists(kind: str | None, plugins: Sequence[Path], *, as_json: bool = Fa
         "suites": ("Benchmark suites", "suite", _suites),
         "policies": ("Trained policies in this package", "policy", _policies),
     }
+    if kind is not None and kind not in lists:
+        raise UnknownName("list", kind, lists)
     chosen = [lists[kind]] if kind is not None else list(lists.values())
     if as_json:
         found = [

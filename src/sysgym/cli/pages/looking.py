@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,20 +10,19 @@ import typer
 from sysgym.cli import completion
 from sysgym.cli.options import PluginOption
 
-
-class Kind(StrEnum):
-    """Kind of a list."""
-
-    envs = "envs"
-    scenarios = "scenarios"
-    agents = "agents"
-    transports = "transports"
-    suites = "suites"
-    policies = "policies"
+LISTS = ("envs", "scenarios", "agents", "transports", "suites", "policies")
+"""Names of the lists."""
 
 
 def list_(
-    kind: Annotated[Kind | None, typer.Argument(help="What to list (default: everything).")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar=f"[{'|'.join(LISTS)}]",
+            help="What to list (default: everything).",
+            autocompletion=lambda incomplete: [name for name in LISTS if name.startswith(incomplete)],
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON with kind, name and summary of each item.")
     ] = False,
@@ -33,7 +31,7 @@ def list_(
     """List everything that has a name; in a pipe: name, summary and kind, separated by tabs."""
     from sysgym.cli.pages.listing import print_lists
 
-    print_lists(kind.value if kind else None, plugin or [], as_json=as_json)
+    print_lists(kind, plugin or [], as_json=as_json)
 
 
 def show(

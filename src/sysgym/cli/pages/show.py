@@ -85,6 +85,7 @@ def find(name: str, kind: str | None = None) -> tuple[str, Any]:
     from sysgym.errors import UnknownName
     from sysgym.registration import ENVIRONMENTS
     from sysgym.scenarios import load_scenario, load_suite, scenario_names, suite_names
+    from sysgym.scenarios.names import environment_names
 
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind of thing", kind, KINDS)
@@ -92,7 +93,7 @@ def find(name: str, kind: str | None = None) -> tuple[str, Any]:
     policies = {one.name: one for one in list_shipped()}
     is_file = _is_file(name) and name not in list_agents()  # "stragglers/oracle" is an agent
     namespaces = {known.partition("/")[0] for known in ENVIRONMENTS}
-    environment = next((known for known in ENVIRONMENTS if name in _short_names(known)), None)
+    environment = next((known for known in ENVIRONMENTS if name in environment_names(known)), None)
     if kind is None:
         if environment is not None or (name.partition("/")[0] in namespaces and not os.path.exists(name)):
             kind = "environment"
@@ -136,12 +137,6 @@ def _print_markdown(text: str) -> None:
         out.print(Markdown(text))
     else:
         print(text.strip())
-
-
-def _short_names(env_id: str) -> tuple[str, ...]:
-    """Return the names of an environment: its id, the id without namespace, and also without version."""
-    name = env_id.partition("/")[2]
-    return env_id, name, name.partition("-")[0]
 
 
 def _is_file(name: str) -> bool:
