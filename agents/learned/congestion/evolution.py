@@ -16,6 +16,7 @@ from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import installed_versions
 from sysgym.agents.learned.congestion.law import Law, LawForm
 from sysgym.agents.learned.curves import begin_curve
+from sysgym.agents.learned.training.folders import in_use
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 from sysgym.scenarios.files import own_file, read_limited, storing, write_atomically
@@ -108,7 +109,7 @@ def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None
         folder.mkdir(parents=True, exist_ok=True)
         return
     if not resume:
-        raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
+        raise in_use(folder)
     try:
         there = read_tree(read_limited(path, LARGEST_STATE_BYTES))
         others = [what for what, value in search.asked().items() if there["asked"].get(what) != value]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from sysgym.agents.info import AgentInfo
 from sysgym.agents.registry import agent_info, list_agents
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 from sysgym.scenarios.family import load_entry
@@ -188,6 +189,11 @@ def declared_algorithms() -> dict[str, str]:
     """Return a mapping from the names to the entry points of the algorithms that families declare."""
     infos = (agent_info(agent) for agent in list_agents())
     return {info.name: info.algorithm for info in infos if info.algorithm}
+
+
+def has_algorithm(info: AgentInfo) -> bool:
+    """Return whether an agent is trained by a general algorithm, or by one that its family declares."""
+    return info.learned and (bool(info.algorithm) or info.short_name in ALGORITHMS)
 
 
 def is_over_hosts(agent: str, family: str) -> bool:

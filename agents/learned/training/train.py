@@ -25,13 +25,16 @@ from sysgym.agents.learned.training.algorithms import (
     ALGORITHMS,
     EXTRA,
     FINAL_LEARNING_RATE,
+    Algorithm,
     get_algorithm,
+    has_algorithm,
 )
+from sysgym.agents.learned.training.folders import in_use
 from sysgym.agents.learned.training.progress import Progress, telling
 from sysgym.agents.learned.training.run import CHECKPOINT_FOLDER, Training
-from sysgym.agents.registry import agent_info
+from sysgym.agents.registry import agent_info, list_agents
 from sysgym.envs.episodes import check_registered
-from sysgym.scenarios import Scenario, load_scenario
+from sysgym.scenarios import Scenario, get_family, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios.files import write_atomically
 from sysgym.scenarios.locks import alone_in
@@ -103,7 +106,7 @@ def train(
     """
     resolved = _resolve(scenario, overrides)
     check_registered(resolved.env_id)
-    own_trainer = agent_info(agent, resolved.family).trainer
+    own_trainer = _own_trainer(agent, resolved)
     if own_trainer:
         settings = {"features": features, "history": history, "reward": reward, "action_scale": action_scale}
         _check_none_is_set(agent, settings)
@@ -152,10 +155,45 @@ def train(
     with alone_in(training.folder, _TRAINS):
         found = checkpoints_in(out)
         if found and not resume:
-            raise SysgymError(
-                f"{found[0]}: the folder holds a run already; go on with resume, or use another"
-            )
+            raise in_use(training.folder)
         return _run(training, arguments, total_steps, found, every, n_threads, progress)
+
+
+def _own_trainer(agent: str, scenario: Scenario) -> str:
+    """Return the entry point of an agent's own trainer; empty if stable-baselines3 trains it.
+
+    Raises:
+        UnknownName: If no such agent is trained; lists those that are, on this scenario.
+    """
+    try:
+        info = agent_info(agent, scenario.family)
+    except UnknownName:
+        info = None
+    if info is not None and (info.trainer or has_algorithm(info)):
+        return info.trainer
+    transports = get_family(scenario.family).transports
+    kind = "an agent" if info else "a transport" if transports and agent in transports.names() else ""
+    able = ", ".join(_trainable(scenario))
+    listing = (f"it is {kind} of which nothing is trained; " if kind else "") + f"on {scenario.name}: {able}"
+    raise UnknownName("learning algorithm", agent, _trainable(scenario), listing=listing)
+
+
+def _trainable(scenario: Scenario) -> list[str]:
+    """Return the names of the agents that can be trained on a scenario."""
+    family = scenario.family
+    infos = [agent_info(name, family) for name in list_agents(family)]
+    fitting = [info for info in infos if info.learned and info.env_id in ("", scenario.env_id)]
+    problem = problem_of(scenario, {}, "log")
+
+    def suits(algorithm: Algorithm) -> bool:
+        able = algorithm.discrete_actions or not problem.discrete_actions
+        return able and not (algorithm.masks and problem.set_shape is None)
+
+    return [
+        info.short_name
+        for info in fitting
+        if info.trainer or (has_algorithm(info) and suits(get_algorithm(info.short_name)))
+    ]
 
 
 def _check_none_is_set(agent: str, settings: Mapping[str, Any]) -> None:

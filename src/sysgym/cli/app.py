@@ -18,6 +18,7 @@ from sysgym.cli.commands.new import new
 from sysgym.cli.commands.report import report
 from sysgym.cli.commands.submit import submit
 from sysgym.cli.commands.trace import trace
+from sysgym.cli.counts import count
 from sysgym.cli.episode.plot import plot
 from sysgym.cli.lab import lab
 from sysgym.cli.options import (
@@ -217,7 +218,9 @@ def train(
     scenario: Annotated[
         str, typer.Argument(help="Scenario name or file.", autocompletion=completion.scenarios)
     ],
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of environment steps.")] = 100_000,
+    steps: Annotated[
+        int, typer.Option("--steps", parser=count, metavar="N", help="Number of environment steps.")
+    ] = 100_000,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -109,7 +109,18 @@ def test_an_unknown_key_of_a_scenario_is_told_the_nearest(call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["list", "scenaros"], "'scenarios'"),
+        (["list", "scenaros"], 'did you mean "scenarios"?'),
+        (["list", "scenario"], 'no list is named "scenario"; did you mean "scenarios"?'),
+        (["run", "sysgym/FlowCC-v0"], "it is an environment; name a scenario of it: "),
+        (["bench", "dumbbell-10g"], "it is a scenario: sysgym run dumbbell-10g"),
+        (["train", "dctcp", "incast-32"], "it is a transport of which nothing is trained; on incast-32: ppo"),
+        (["train", "aimd", "incast-32"], "it is an agent of which nothing is trained"),
+        (
+            ["train", "dqn", "placement-unseen"],
+            "on placement-unseen: ppo, a2c, reinforce, trpo, maskable_ppo",
+        ),
+        (["train", "ppo", "incast-32", "--steps", "1.5"], "such as 100000 or 1e5"),
+        (["train", "ppo", "incast-32", "--steps", "0"], "such as 100000 or 1e5"),
         (["run", "tiny.toml", "--seed", "-1"], "'--seed'"),
         (["run", "tiny.toml", "--seed", "one"], "'--seed'"),
         (["train", "ppo", "tiny.toml", "--seed", "-1"], "'--seed'"),

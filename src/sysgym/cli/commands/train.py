@@ -51,6 +51,7 @@ def train_agent(
         SysgymError: A name is unknown or a value is invalid.
     """
     from sysgym.agents.learned import train
+    from sysgym.agents.learned.training.folders import has_progress
     from sysgym.cli.estimates import say_how_long
     from sysgym.cli.pages.listing import load_plugins
     from sysgym.scenarios import load_scenario, parse_overrides
@@ -60,6 +61,10 @@ def train_agent(
     folder = out if out is not None else Path("runs") / f"{agent}-{loaded.name}-seed{seed}"
     screen = console()
     say_how_long(steps=[(loaded, steps)])
+    if resume and not has_progress(folder):
+        screen.print(
+            f"--resume: {folder} has nothing to go on from; the training begins anew", soft_wrap=True
+        )
     try:
         with _warnings_on(screen):
             final = train(

@@ -17,8 +17,9 @@ def test_what_was_trained_plays_and_goes_on(tiny: Path, call: Call, tmp_path: Pa
     folder = tmp_path / "mine"
     small = ("-p", "n_steps=32", "-p", "batch_size=32", "-p", "n_epochs=1", "--n-envs", "2")
     arguments = ("train", "ppo", tiny, "--out", folder, "--action-scale", "linear", *small)
-    code, out, err = call(*arguments, "--steps", "64")
+    code, out, err = call(*arguments, "--steps", "6.4e1", "--resume")
     assert code == 0, err
+    assert f"{folder} has nothing to go on from; the training begins anew" in out
     (line,) = [line for line in out.splitlines() if line.startswith("checkpoint")]
     checkpoint = Path(line.split()[1])
     assert checkpoint.is_file()
@@ -33,8 +34,12 @@ def test_what_was_trained_plays_and_goes_on(tiny: Path, call: Call, tmp_path: Pa
     before = _steps(folder)
     assert before
     assert max(before) <= 64
-    code, _, err = call(*arguments, "--steps", "128", "--resume")
+    code, _, err = call(*arguments, "--steps", "128")
+    assert code == 2
+    assert f"{folder} holds a run already: add --resume (in Python resume=True), or give another --out" in err
+    code, out, err = call(*arguments, "--steps", "128", "--resume")
     assert code == 0, err
+    assert "begins anew" not in out
     after = _steps(folder)
     assert after[: len(before)] == before, "the curve goes on and does not begin anew"
     assert 64 < max(after) <= 128
