@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import enum
 import errno
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -92,6 +93,8 @@ def closest_name(name: str, known: Iterable[str]) -> str | None:
 def closest_names(name: str, known: Iterable[str], most: int) -> list[str]:
     """Return the known names most similar to ``name``, the closest first, then others nearly as close.
 
+    If none is similar, names of several words with these initials: ``lr`` stands for ``learning_rate``.
+
     Args:
         name: Name that the user wrote.
         known: Existing names.
@@ -101,6 +104,10 @@ def closest_names(name: str, known: Iterable[str], most: int) -> list[str]:
         return []
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower_case, n=most, cutoff=0.6)
+    if not close and len(name) > 1:
+        words = {one: re.split("[_-]", one) for one in by_lower_case}
+        initials = [one for one in words if name.lower() == "".join(word[:1] for word in words[one])]
+        return [by_lower_case[one] for one in initials[:most]]
     likeness = [difflib.SequenceMatcher(None, lower, name.lower()).ratio() for lower in close]
     return [
         by_lower_case[lower]

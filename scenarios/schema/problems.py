@@ -45,6 +45,9 @@ _LIMIT_WORDS = {
     "finite_number": "a finite number",
 }
 
+_DELETE, _LEAVE_OUT = "delete it", "leave it out"
+"""Advice for an unknown key of a file, and for one that the caller gave."""
+
 _PATTERN_WORDS = {
     LINE: "one line without control characters",
     PROSE: "a text without control characters",
@@ -153,12 +156,15 @@ class _Place:
     """Location of an error: its key path, without the tags of unions, and the enclosing table.
 
     Attributes:
+        model: Schema of the file.
+        data: Nested tables of the file.
         path: Keys and indices from the top of the file.
         table: Schema of the table with the last key; None inside lists and free-form tables.
         annotation: Type of the value at the last key; None for an unknown key.
     """
 
     def __init__(self, model: type[BaseModel], data: Any, loc: tuple[int | str, ...]) -> None:
+        self.model, self.data = model, data
         self.path: KeyPath = ()
         self.table: type[BaseModel] | None = None
         self.annotation: Any = model
@@ -205,7 +211,10 @@ def _translate(finding: ErrorDetails, place: _Place) -> list[Problem]:
     if kind == "missing" and isinstance(place.path[-1], int):
         return [Problem(dotted_key(place.path[:-1]), got, f"at least {place.path[-1] + 1} entries")]
     if kind == "missing":
-        return [Problem(key, NOTHING, _wanted(place.annotation) + meaning, f"add the key {place.path[-1]}")]
+        wanted = _wanted(place.annotation)
+        is_table = wanted == "a table" and "[" not in key
+        advice = f"add a table [{key}]" if is_table else f"add the key {place.path[-1]}"
+        return [Problem(key, NOTHING, wanted + meaning, advice)]
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         tags = [_tag_of(table) for table in _tables_in(place.annotation)]
         if context["discriminator"] != "'kind'":
@@ -240,12 +249,24 @@ def _unknown_key(place: _Place, got: Any) -> Problem:
     known = [field.alias or name for name, field in place.table.model_fields.items()] if place.table else []
     suggestion = closest_name(str(place.path[-1]), known)
     table = dotted_key(place.path[:-1])
+    if not table:
+        suggestion = next(iter(_keys_that_end_in(place)), suggestion)
     return Problem(
         place.dotted,
         got,
         f"a key of {f'[{table}]' if table else 'the file'}: {', '.join(known)}",
-        f'did you mean "{suggestion}"?' if suggestion else "delete it",
+        f'did you mean "{suggestion}"?' if suggestion else _DELETE,
     )
+
+
+def _keys_that_end_in(place: _Place) -> Iterator[str]:
+    """Yield the keys of tables, such as ``workload.load``, whose last part is a key outside all tables."""
+    for name, field in place.model.model_fields.items():
+        written = place.data.get(name) if isinstance(place.data, Mapping) else None
+        kind = written.get("kind") if isinstance(written, Mapping) else None
+        for table in _tables_in(field.annotation):
+            if _field(table, place.path[-1]) is not None and _tag_of(table) in ("", kind):
+                yield f"{name}.{place.path[-1]}"
 
 
 def _choice(key: str, got: str, known: Sequence[str]) -> Problem:
@@ -274,7 +295,8 @@ def _wanted(annotation: Any) -> str:
 
 def _placed(problem: Problem, overrides: Sequence[str], by_key: Mapping[str, int]) -> Problem:
     if any(problem.key == key or _is_inside(problem.key, key) for key in overrides):
-        return dataclasses.replace(problem, origin="overrides")
+        advice = _LEAVE_OUT if problem.advice == _DELETE else problem.advice
+        return dataclasses.replace(problem, origin="overrides", advice=advice)
     if any(_is_inside(key, problem.key) for key in overrides):
         # An override created or changed this table, so no line of the file is certain to be the cause.
         return problem

@@ -135,7 +135,7 @@ BROKEN = {
         "splits.test",
         NOTHING,
         "a table (episodes that results",
-        "add the key test",
+        "add a table [splits.test]",
     ),
     "unknown split": Broken("[splits.validation]", "[splits.valid]", "splits.validation", NOTHING, "a table"),
     "unknown family": Broken(

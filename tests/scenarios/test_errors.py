@@ -102,6 +102,14 @@ def test_unknown_name_without_anything_close_does_not_guess() -> None:
     assert "there is none" in str(UnknownName("suite", "quick"))
 
 
+def test_initials_are_close_to_a_name_of_several_words() -> None:
+    known = ["batch_size", "learning_rate", "least-recent", "lrx"]
+    assert closest_name("lr", ["gamma", "learning_rate", "final_learning_rate"]) == "learning_rate"
+    assert closest_name("LR", ["gamma", "learning_rate"]) == "learning_rate"
+    assert closest_name("lr", known) == "lrx", "a similar name comes first"
+    assert closest_name("l", ["learning"]) is None
+
+
 def test_closest_name_ignores_case() -> None:
     assert closest_name("RENO", ["reno", "cubic"]) == "reno"
     assert closest_name("", ["reno"]) is None

@@ -230,6 +230,23 @@ def test_wrong_overrides(overrides: dict[str, Any], key: str, expected: str) -> 
     assert "(from overrides)" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("load", 'did you mean "workload.load"?'),
+        ("buffer_bytes", 'did you mean "queue.buffer_bytes"?'),
+        ("k", 'did you mean "topology.k"?'),
+        ("hosts_per_side", "leave it out"),  # of a dumbbell, and this is a fat tree
+        ("workload.lod", 'did you mean "load"?'),
+        ("workload.zzz", "leave it out"),
+    ],
+)
+def test_an_unknown_override_is_told_the_key_it_may_mean(key: str, advice: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario("fattree-k4-websearch", overrides={key: 1})
+    assert [problem.advice for problem in caught.value.problems] == [advice]
+
+
 def test_override_that_breaks_what_the_file_says_blames_the_file_s_line() -> None:
     with pytest.raises(ScenarioError, match="at most buffer_bytes = 50000") as caught:
         load_scenario("dumbbell-10g", overrides={"queue.buffer_bytes": 50_000})

@@ -59,3 +59,6 @@ def test_a_hyper_parameter_that_does_not_exist_is_told_the_nearest(
     code, out, err = call("train", "ppo", tiny, "--out", tmp_path / "x", "-p", "learning_rat=0.1")
     assert (code, out) == (2, "")
     assert 'no hyper-parameter of ppo is named "learning_rat"; did you mean "learning_rate"?' in err
+    code, _, err = call("train", "ppo", tiny, "--out", tmp_path / "x", "-p", "lr=0.1")
+    assert code == 2
+    assert 'did you mean "learning_rate"?' in err
