@@ -191,6 +191,9 @@ def test_what_a_family_declares_is_there(name: str) -> None:
         assert agent_info(evaluation.reference, name) if family.transports is None else True
         meanings = evaluation.metric_meanings()
         assert {metric.name for metric in evaluation.metrics} <= set(meanings)
+        # Metrics are read singly, so that no meaning refers to the one above it.
+        referring = re.compile("^(the same|its) |of the same$")
+        assert not any(referring.search(meaning) for meaning in meanings.values())
     assert [info.name for info in load_entry(family.agents)]
     assert all(agent_info(info.short_name, name).family == name for info in load_entry(family.agents))
     assert learning_of(name) is load_entry(family.learning)

@@ -21,8 +21,8 @@ STEP_METRICS: dict[str, str] = {
 EPISODE_METRICS: dict[str, str] = {
     "finish_s": "time in which the job finished; if it did not, at its mean speed, s",
     "finished": "1 if the job finished before the episode's last decision, else 0",
-    "never_s": "the same without compression, under the same conditions, s",
-    "optimum_s": "the same with the methods that finish first, under known conditions, s",
+    "never_s": "time in which the job would finish without compression, under the same conditions, s",
+    "optimum_s": "time in which the job would finish with the methods that finish first, conditions known, s",
     "gain_over_never": "never_s / finish_s - 1",
     "regret": "finish_s / optimum_s - 1: 0 is the optimum",
     "changes": "changes of the method",

@@ -12,7 +12,9 @@ STEP_METRICS: dict[str, str] = {
 
 EPISODE_METRICS: dict[str, str] = {
     "speedup": "true time of a step with the first plan over the least one",
-    "speedup_over_balanced": "the same with layers and microbatches balanced by rules",
+    "speedup_over_balanced": (
+        "true time of a step with layers and microbatches balanced by rules over the least one"
+    ),
     "idle": "share of the workers' time in which they do not compute, under the best plan",
     "recomputing": "stages that recompute their activations in the best plan",
     **plan_tuning.EPISODE_METRICS,

@@ -19,9 +19,11 @@ STEP_METRICS: dict[str, str] = {
 
 EPISODE_METRICS: dict[str, str] = {
     "time_s": "time of all reductions under what was chosen, by the cost model; joint: expected, true, s",
-    "default_time_s": "the same for the default: axes in the order given, or a single all-reduce, s",
-    "best_time_s": "the same for the best choice there is, found exactly, s",
-    "worst_time_s": "the same for the worst placement, or the worst candidate (placement, joint), s",
+    "default_time_s": (
+        "time of all reductions under the default: axes in the order given, or a single all-reduce, s"
+    ),
+    "best_time_s": "time of all reductions under the best choice there is, found exactly, s",
+    "worst_time_s": "time of all reductions under the worst placement or candidate (placement, joint), s",
     "speedup": "default_time_s / time_s",
     "best_speedup": "default_time_s / best_time_s",
     "regret": "ln(time_s / best_time_s): 0 for the optimum",
@@ -49,8 +51,11 @@ JOBS_STEP_METRICS: dict[str, str] = {
 
 JOBS_METRICS: dict[str, str] = {
     "mean_slowdown": "duration over that of the job alone and packed, mean over jobs, as flows",
-    "worst_slowdown": "the same of the slowest job (absent: not all jobs were placed)",
-    "default_slowdown": "the mean slowdown of the default: one node filled after another",
+    "worst_slowdown": (
+        "duration over that of the job alone and packed, slowest job, as flows (absent: not all jobs were"
+        " placed)"
+    ),
+    "default_slowdown": "mean slowdown, as mean_slowdown, of the default: one node filled after another",
     "speedup": "default_slowdown / mean_slowdown",
     "estimated_slowdown": "the mean slowdown in closed form (absent: not all jobs were placed)",
     "nodes_per_job": "nodes that a job lies on, mean over jobs (absent: not all jobs were placed)",

@@ -56,7 +56,7 @@ EPISODE_METRICS: dict[str, str] = {
     "n_tasks": "tasks of the job",
     "stragglers": "tasks whose first attempt takes at least the threshold",
     "threshold_s": "latency from which on a task is a straggler, s",
-    "tpr": "stragglers flagged in time, of all stragglers; the same as recall",
+    "tpr": "stragglers flagged in time, of all stragglers; equals recall",
     "fnr": "stragglers not flagged in time, of all stragglers",
     "fpr": "other tasks flagged, of all other tasks",
     "precision": "stragglers among the flags that were raised in time (absent: no flag)",
@@ -72,20 +72,29 @@ EPISODE_METRICS: dict[str, str] = {
     "false_flags": "flags of tasks that are no stragglers",
     "late_flags": "flags of tasks that had run for the threshold already; they count as missed",
     "lead_time_mean_s": "threshold less elapsed time at the flag, mean over true flags, s",
-    "lead_time_mean": "the same over the threshold",
+    "lead_time_mean": "threshold less elapsed time at the flag, over the threshold, mean over true flags",
     "recall_p90_p95": "recall of stragglers with a latency from the job's quantile 0.9 to below 0.95",
-    "recall_p95_p99": "the same, 0.95 to below 0.99",
-    "recall_p99_max": "the same, 0.99 and above",
+    "recall_p95_p99": "recall of stragglers with a latency from the job's quantile 0.95 to below 0.99",
+    "recall_p99_max": "recall of stragglers with a latency from the job's quantile 0.99 on",
     "completion_s": "when the job completed, after its submission, s",
     "completion_unaided_s": "when it completes if nobody acts, s",
     "completion_reduction": "1 - completion_s / completion_unaided_s (mitigation)",
-    "completion_reduction_oracle": "the best found by one who knows all durations (mitigation)",
-    "completion_reduction_unlimited": "the same if every task were relaunched at its flag (prediction)",
-    "completion_reduction_unlimited_oracle": "the most that flags can reach so (prediction)",
-    "completion_reduction_limited": (
-        "the same with the scenario's spare machines, none if it has no limit (prediction)"
+    "completion_reduction_oracle": (
+        "largest completion_reduction found by one who knows all durations (mitigation)"
     ),
-    "completion_reduction_limited_oracle": "the best found by one who knows all durations (prediction)",
+    "completion_reduction_unlimited": (
+        "share by which the job completes earlier if every task were relaunched at its flag (prediction)"
+    ),
+    "completion_reduction_unlimited_oracle": (
+        "largest completion_reduction_unlimited that flags can reach (prediction)"
+    ),
+    "completion_reduction_limited": (
+        "share by which the job completes earlier if flagged tasks were relaunched on the scenario's spare"
+        " machines, none if it has no limit (prediction)"
+    ),
+    "completion_reduction_limited_oracle": (
+        "largest completion_reduction_limited found by one who knows all durations (prediction)"
+    ),
     "waste_share": "machine-seconds killed or lost, over those of the job without action (mitigation)",
     "relaunches": "attempts killed and started anew (mitigation)",
     "copies": "copies started (mitigation)",

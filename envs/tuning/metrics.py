@@ -12,8 +12,8 @@ STEP_METRICS: dict[str, str] = {
 
 EPISODE_METRICS: dict[str, str] = {
     "speedup": "true time with buckets of 25 MB over the least one",
-    "speedup_over_one_bucket": "the same with one bucket",
-    "speedup_over_layers": "the same with a bucket for every layer",
+    "speedup_over_one_bucket": "true time with one bucket over the least one",
+    "speedup_over_layers": "true time with a bucket for every layer over the least one",
     "exposed": "least time over that without any communication, minus 1",
     "buckets": "buckets of the best plan",
     **plan_tuning.EPISODE_METRICS,

@@ -26,7 +26,7 @@ HUGE_FLOW_BYTES = 10_000_000
 
 INTERVAL_METRICS: dict[str, str] = {
     "goodput_bps": "payload delivered in order, all hosts, bit/s",
-    "ideal_goodput_bps": "the same at max-min fair rates of the flows active at the beginning, bit/s",
+    "ideal_goodput_bps": "goodput at max-min fair rates of the flows active at the beginning, bit/s",
     "queue_mean_bytes": "mean queue of the switch port where it was longest, bytes",
     "queue_max_bytes": "largest queue of a switch port, bytes",
     "queueing_delay_s": "mean wait in switch queues of a byte that left the network, s (absent: none left)",
@@ -43,9 +43,15 @@ EPISODE_METRICS: dict[str, str] = {
     "offered_bps": "payload of the flows that started, bit/s (flows that end)",
     "utilization": "share of its rate that the busiest switch port sent, headers and ACKs included",
     "queue_mean_bytes": "mean queue of the switch port where it was longest, bytes",
-    "queue_p99_bytes": "largest 99th percentile over time of a port's queue, with the warm-up, to 3 %, bytes",
+    "queue_p99_bytes": (
+        "99th percentile over time of the queue of the port where it is largest, in bytes (warm-up included;"
+        " exact to 3 %)"
+    ),
     "queue_delay_mean_s": "mean wait in switch queues of a byte that left the network, s",
-    "queue_delay_p99_s": "largest 99th percentile of a port's drain time, with the warm-up, to 3 %, s",
+    "queue_delay_p99_s": (
+        "99th percentile over time of the drain time of the queue of the port where it is largest, in s"
+        " (warm-up included; exact to 3 %)"
+    ),
     "drop_fraction": "bytes dropped of those that left the network, anywhere",
     "mark_fraction": "ACKs that echoed a mark, of all",
     "rtt_mean_s": "mean round trip, s",
@@ -55,17 +61,24 @@ EPISODE_METRICS: dict[str, str] = {
     "offered_flows": "flows that started (flows that end)",
     "completed_flows": "flows that finished (flows that end)",
     "fct_slowdown_p50": "median of flow completion time over that on an empty network, see fct_slowdowns",
-    "fct_slowdown_p99": "99th percentile of the same",
-    "fct_slowdown_p50_small": "its median, flows below 100 kB",
-    "fct_slowdown_p99_small": "its 99th percentile, flows below 100 kB",
-    "fct_slowdown_p50_medium": "its median, flows of 100 kB to 1 MB",
-    "fct_slowdown_p99_medium": "its 99th percentile, flows of 100 kB to 1 MB",
-    "fct_slowdown_p50_large": "its median, flows of 1 MB and more",
-    "fct_slowdown_p99_large": "its 99th percentile, flows of 1 MB and more",
-    "fct_slowdown_p50_huge": "its median, flows of 10 MB and more, where arrivals end before the episode",
-    "fct_slowdown_p99_huge": "its 99th percentile, flows of 10 MB and more, likewise",
+    "fct_slowdown_p99": "99th percentile of flow completion time over that on an empty network",
+    "fct_slowdown_p50_small": "median FCT slowdown of flows below 100 kB",
+    "fct_slowdown_p99_small": "99th percentile of the FCT slowdown of flows below 100 kB",
+    "fct_slowdown_p50_medium": "median FCT slowdown of flows of 100 kB to 1 MB",
+    "fct_slowdown_p99_medium": "99th percentile of the FCT slowdown of flows of 100 kB to 1 MB",
+    "fct_slowdown_p50_large": "median FCT slowdown of flows of 1 MB and more",
+    "fct_slowdown_p99_large": "99th percentile of the FCT slowdown of flows of 1 MB and more",
+    "fct_slowdown_p50_huge": (
+        "median FCT slowdown of flows of 10 MB and more, where arrivals end before the episode"
+    ),
+    "fct_slowdown_p99_huge": (
+        "99th percentile of the FCT slowdown of flows of 10 MB and more, where arrivals end before the"
+        " episode"
+    ),
     "round_completion_mean_s": "incast: from a round's first start to its last byte, mean of the rounds, s",
-    "round_completion_p99_s": "99th percentile of the same",
+    "round_completion_p99_s": (
+        "incast: from a round's first start to its last byte, 99th percentile of the rounds, s"
+    ),
 }
 """Meaning of every episode metric."""
 

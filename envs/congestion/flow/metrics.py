@@ -49,9 +49,9 @@ _measured = itemgetter(*((FLOW_INTERVAL.names or ()).index(name) for name in _FI
 EPISODE_METRICS: dict[str, str] = {
     "goodput_bps": "payload of the agent's flow delivered in order, bit/s",
     "utilization": "share of its nominal rate that the slowest link on the flow's path sent, all traffic",
-    "queue_mean_bytes": "mean queue of that link's port, bytes",
+    "queue_mean_bytes": "mean queue of the port of the slowest link on the flow's path, bytes",
     "rtt_mean_s": "mean round trip of the flow, s",
-    "queue_delay_mean_s": "the same less the round trip of the empty path, s",
+    "queue_delay_mean_s": "mean round trip of the flow less that of the empty path, s",
     "loss_fraction": "packets of the flow that its sender took for lost, of lost or acknowledged",
     "mark_fraction": "ACKs of the flow that echoed a mark, of all",
     "timeouts": "retransmission time-outs of the flow",
