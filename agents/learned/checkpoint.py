@@ -215,9 +215,18 @@ def read_checkpoint(path: str | PathLike[str]) -> Checkpoint:
         raise SysgymError(f"{path}: not a checkpoint of sysgym ({error})") from error
 
 
+_OF_OTHERS = "_stable_baselines3_version"
+"""Member of every file that a model of stable-baselines3 saves."""
+
+
 def _read(path: Path) -> Checkpoint:
     with zipfile.ZipFile(path) as archive:
         check_members(archive, path.stat().st_size)
+        if _OF_OTHERS in archive.namelist():
+            raise SysgymError(
+                f"{path}: a file of stable-baselines3, expected a checkpoint that sysgym train wrote; an"
+                ' agent of your own can play this file (docs/adding-an-agent.md, "A learned agent")'
+            )
         data = parse_json(read_member(archive, "meta.json", LARGEST_META_BYTES))
         if not isinstance(data, dict):
             raise ValueError("meta.json: expected an object")

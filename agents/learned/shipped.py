@@ -55,6 +55,17 @@ def list_shipped() -> list[Shipped]:
     return [Shipped(path) for path in sorted(FOLDER.glob("*")) if path.suffix in ENDINGS]
 
 
+def named_checkpoint(given: Path) -> Path:
+    """Return the checkpoint of an included policy if there is no such file but a policy of that name.
+
+    Args:
+        given: A file, or a name of :func:`list_shipped`.
+    """
+    if given.exists():
+        return given
+    return next((one.path for one in list_shipped() if one.name == str(given)), given)
+
+
 def shipped_checkpoint(agent: str, scenario: str = "", *, only: bool = False) -> Path | None:
     """Return the checkpoint of an agent for a scenario, or else its general one; None if there is neither.
 

@@ -127,6 +127,15 @@ def test_another_file_is_refused(tmp_path: Path, data: bytes, message: str) -> N
     assert str(path) in str(raised.value)
 
 
+def test_a_file_of_stable_baselines3_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "ppo.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data", "{}")
+        archive.writestr("_stable_baselines3_version", "2.7.0")
+    with pytest.raises(SysgymError, match=r"ppo.zip: a file of stable-baselines3.*docs/adding-an-agent.md"):
+        read_checkpoint(path)
+
+
 def test_what_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(SysgymError, match="no such checkpoint"):
         read_checkpoint(tmp_path / "final.zip")

@@ -30,7 +30,12 @@ class Weights(StrEnum):
 
 
 def export(
-    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of a trained or distilled policy.")],
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            help="Checkpoint of a trained or distilled policy, or a name of sysgym list policies."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="File to write: .onnx, or .h for C.")
     ] = None,
@@ -57,11 +62,12 @@ def export(
 ) -> None:
     """Write a trained policy, from observation to action, as ONNX or as a C header."""
     from sysgym.agents.learned.deploy.source import read_source
+    from sysgym.agents.learned.shipped import named_checkpoint
     from sysgym.errors import SysgymError
 
     if out is None and not measure:
         raise SysgymError("nothing to do; give --out FILE, --measure, or both")
-    source = read_source(checkpoint)
+    source = read_source(named_checkpoint(checkpoint))
     if out is not None:
         _write(source, out, form, weights, bytes_limit, name)
     if measure:

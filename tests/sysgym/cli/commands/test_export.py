@@ -47,6 +47,13 @@ def test_an_exported_policy_plays(trained: Path, tiny: Path, call: Call, tmp_pat
     assert returns[0] == returns[1] == pytest.approx(returns[2], rel=1e-4)
 
 
+def test_a_policy_of_the_package_is_exported_by_its_name(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "a.onnx"
+    code, out, err = call("export", "ppo@iroko-dumbbell-10m", "--out", file)
+    assert code == 0, err
+    assert f"{file}  ONNX, {file.stat().st_size} bytes" in out
+
+
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler here")
 def test_a_header_is_what_the_compiler_takes(
     trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
