@@ -163,8 +163,11 @@ def facts(benchmark: BenchmarkResult) -> Iterator[tuple[str, str]]:
         "simulation",
         f"{len(benchmark.rows)} rows, {duration(sum(row.wall_s for row in benchmark.rows))} of one core",
     )
-    again = code(f"sysgym validate {benchmark.folder}")
-    yield "replay", f"{again} replays sampled rows and compares their metrics bit by bit"
+    own = dict.fromkeys(path for row in benchmark.rows for path, _ in row.contender.plugins)
+    again = code(f"sysgym validate {benchmark.folder}" + " --plugin FILE" * len(own))
+    # No command with the paths of rows: whoever copies it would run files that came with the results.
+    copies = f", with your copies of {listed([code(path) for path in own])} for FILE," if own else ""
+    yield "replay", f"{again}{copies} replays sampled rows and compares their metrics bit by bit"
 
 
 def code(text: object) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sysgym.bench.report import write
-from sysgym.bench.report.content import reading_guide, seeds_text
+from sysgym.bench.report.content import facts, reading_guide, seeds_text
 from sysgym.bench.report.data.benchmark import BenchmarkResult, read_benchmark
 from sysgym.bench.report.data.curves import Curve
 from sysgym.bench.report.data.headlines import headline
@@ -112,6 +112,16 @@ def test_seeds_outside_the_split_are_said_to_be(make_study: MakeStudy) -> None:
     benchmark = make_study({"dctcp": (9.5, 1.0)}, first_seed=297)
     assert seeds_text(benchmark.results[0]) == "297 to 302 (test split, but 300 to 302 outside it)"
     assert "none of them seen in training" not in reading_guide(benchmark)[0]
+
+
+def test_a_replay_of_a_law_of_a_file_needs_the_file(make_row: MakeRow, tmp_path: Path) -> None:
+    with ResultsFile(tmp_path / "out") as results:
+        results.append(make_row("dctcp"))
+        results.append(make_row("mine", plugins=(("laws/own.py", "a" * 64),)))
+    (replayed,) = [words for label, words in facts(read_benchmark(tmp_path / "out")) if label == "replay"]
+    assert replayed.startswith(
+        f"`sysgym validate {tmp_path / 'out'} --plugin FILE`, with your copies of `laws/own.py` for FILE,"
+    )
 
 
 def test_no_seed_of_the_split(make_study: MakeStudy) -> None:
