@@ -167,9 +167,10 @@ def _traced() -> str:
 
 
 def test_a_trace_names_its_files(write_text: WriteText) -> None:
-    scenario = load_scenario(write_text(_traced()), expect=StragglerScenario)
+    path = write_text(_traced())
+    scenario = load_scenario(path, expect=StragglerScenario)
     assert isinstance(scenario.jobs, TraceJobs)
-    assert scenario.jobs.paths == ("task_events", "task_usage")
+    assert scenario.jobs.paths == (str(path.parent / "task_events"), str(path.parent / "task_usage"))
     assert scenario_from_resolved(scenario.resolved()) == scenario
     with pytest.raises(ScenarioError, match="the files of the trace") as caught:
         load_scenario(write_text(_traced().replace('paths = ["task_events", "task_usage"]\n', "")))
