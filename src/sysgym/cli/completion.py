@@ -62,6 +62,13 @@ def learners(incomplete: str) -> list[str]:
     return _beginning(incomplete, (name for name in list_agents() if agent_info(name).learned))
 
 
+def families(incomplete: str) -> list[str]:
+    """Return the names of families that begin with the given text."""
+    from sysgym.scenarios import families as declared
+
+    return _beginning(incomplete, declared.families())
+
+
 def contenders(incomplete: str) -> list[str]:
     """Return the names of transports and agents that begin with the text; after ``TRANSPORT:``, of agents."""
     transport, colon, agent = incomplete.rpartition(":")

@@ -163,6 +163,26 @@ def test_debug_shows_the_traceback_wherever_it_stands(command_line: CommandLine)
         assert "UnknownName" in done.stderr
 
 
+def test_lists_of_a_family(call: Call) -> None:
+    code, out, _ = call("list", "--family", "placement")
+    assert code == 0
+    kinds: dict[str, list[str]] = {}
+    for name, _, kind in (line.split("\t") for line in out.splitlines()):
+        kinds.setdefault(kind, []).append(name)
+    assert all("placement" in name for name in kinds["suite"])
+    assert "sysgym/JointPlacement-v0" in kinds["environment"]
+    assert "sysgym/FlowCC-v0" not in kinds["environment"]
+    assert {"exhaustive", "oracle", "maskable_ppo"} <= set(kinds["agent"])
+    assert not {"dctcp", "nurd"} & set(kinds["agent"])
+    assert "transport" not in kinds
+    assert "policy" not in kinds
+    code, out, _ = call("list", "policies", "--family", "congestion")
+    assert "adaptive_swift" in out
+    code, _, err = call("list", "--family", "placements")
+    assert code == 2
+    assert 'did you mean "placement"' in err
+
+
 def test_lists_have_everything_with_a_line_on_each(call: Call) -> None:
     from sysgym.agents import list_agents
     from sysgym.agents.learned.shipped import list_shipped

@@ -23,6 +23,14 @@ def list_(
             autocompletion=lambda incomplete: [name for name in LISTS if name.startswith(incomplete)],
         ),
     ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            "--family",
+            help="Only what belongs to a family, such as placement.",
+            autocompletion=completion.families,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON with kind, name and summary of each item.")
     ] = False,
@@ -31,7 +39,7 @@ def list_(
     """List everything that has a name; in a pipe: name, summary and kind, separated by tabs."""
     from sysgym.cli.pages.listing import print_lists
 
-    print_lists(kind, plugin or [], as_json=as_json)
+    print_lists(kind, plugin or [], family=family, as_json=as_json)
 
 
 def show(
