@@ -171,9 +171,22 @@ def _environment(env_id: str) -> None:
     from gymnasium.envs.registration import load_env_creator
 
     from sysgym.registration import ENVIRONMENTS
+    from sysgym.scenarios.families import families
 
     documentation = inspect.getdoc(load_env_creator(ENVIRONMENTS[env_id])) or ""
     _print_markdown(f"# {env_id}\n\n{documentation}")
+    for family in families().values():
+        if env_id in (one.env_id for one in family.environments):
+            out, meanings = page(), family.evaluation_of(env_id).metric_meanings()
+            out.print()
+            out.print(
+                table(
+                    "metric",
+                    "meaning",
+                    title='info["episode_metrics"] on the last step',
+                    rows=meanings.items(),
+                )
+            )
 
 
 def _scenario(scenario: Scenario, given: str, picture: Path | None = None) -> None:
