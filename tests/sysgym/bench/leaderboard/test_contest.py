@@ -47,7 +47,7 @@ def test_facts_are_those_of_the_transport(law: str, facts: LawFacts) -> None:
 def test_a_learned_law_is_on_the_kernel_if_its_constants_fit() -> None:
     law = transport_of(parse_contender("adaptive_target", family="congestion").with_shipped("dumbbell-10g"))
     assert facts_of(law).kernel
-    too_large = dataclasses.replace(law, parameters=(9000.0, *law.parameters[1:]))
+    too_large = dataclasses.replace(law, parameters=(9000.0, *law.parameters[1:]), constants=())
     assert len(law.parameters) == len(CONSTANTS)
     assert not facts_of(too_large).kernel
 
@@ -101,7 +101,7 @@ def test_the_least_share_is_that_of_the_worst_neighbour(swapped: bool) -> None:
 
 
 def test_of_trainings_the_worst_counts() -> None:
-    mine, other = _mine(), dataclasses.replace(_mine(), parameters=(("seed", 2),))
+    mine, other = _mine(), dataclasses.replace(_mine(), checkpoint_sha256="2" * 64)
     worse = [row | {"share": 0.3} for row in _rows(other)]
     found = sharing_of([*_rows(mine), *worse], [mine, other])
     assert found is not None
