@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, overload
 
 from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName, closest_name
 from sysgym.scenarios.families import families, scenario_model
-from sysgym.scenarios.file_paths import make_absolute
 from sysgym.scenarios.names import environment_names
 from sysgym.scenarios.reading import check_dots, check_shape, parse_toml, read_text
 from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
@@ -97,7 +96,6 @@ def load_scenario(
     data, text = _read_toml(path)
     shown, lines = _shown(path), key_lines(text)
     model = _model_of(data, shown, expect, lines)
-    make_absolute(data, model, path.parent)
     problems = _stem_problems(data.get("name"), path.stem, lines)
     try:
         loaded = overridden(model, data, shown, overrides or {}, lines)

@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.file_paths import PathText
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
 
 MOST_DEVICES = 1024
@@ -106,10 +105,7 @@ class SystemLinks(Table):
     uplink_latency_s: Latency = Field(
         default=2.6e-6, description="from device to device beyond the node or leaf"
     )
-    file: PathText = Field(
-        default="",
-        description="path of a file, with topology = file; relative to the scenario's folder",
-    )
+    file: str = Field(default="", description="path of a file, with topology = file")
     format: Literal["astra-sim", "taccl"] = Field(
         default="astra-sim",
         description="format of the file: ASTRA-sim's network YAML or TACCL's topology JSON",

@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.file_paths import PathText
 from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
 from sysgym.scenarios.schema.placement_tables import Jobs, Joint, LogSd
@@ -152,11 +151,7 @@ class System(GrownTable):
         FromList,
         Field(max_length=MOST_LEVELS, description="outermost level first, with source = levels"),
     ] = ()
-    file: PathText = Field(
-        default="",
-        description="path of an ASTRA-sim network YAML or a TACCL topology JSON; relative to the"
-        " scenario's folder",
-    )
+    file: str = Field(default="", description="path of an ASTRA-sim network YAML or a TACCL topology JSON")
     drawn: DrawnSystems = Field(default_factory=DrawnSystems, description="what drawn systems are like")
     stated_log_sd: LogSd = Field(
         default=0.0,

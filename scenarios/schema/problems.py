@@ -263,8 +263,9 @@ def _keys_that_end_in(place: _Place) -> Iterator[str]:
     """Yield the keys of tables, such as ``workload.load``, whose last part is a key outside all tables."""
     for name, field in place.model.model_fields.items():
         written = place.data.get(name) if isinstance(place.data, Mapping) else None
-        for table in tables_for(field.annotation, written):
-            if _field(table, place.path[-1]) is not None:
+        kind = written.get("kind") if isinstance(written, Mapping) else None
+        for table in _tables_in(field.annotation):
+            if _field(table, place.path[-1]) is not None and _tag_of(table) in ("", kind):
                 yield f"{name}.{place.path[-1]}"
 
 
@@ -306,12 +307,6 @@ def _placed(problem: Problem, overrides: Sequence[str], by_key: Mapping[str, int
 
 def _is_inside(inner: str, outer: str) -> bool:
     return inner.startswith((f"{outer}.", f"{outer}["))
-
-
-def tables_for(annotation: Any, written: Any) -> list[type[BaseModel]]:
-    """Return the schemas of a type that a table of a file may have; of a union the one of its ``kind``."""
-    found, kind = _tables_in(annotation), written.get("kind") if isinstance(written, Mapping) else None
-    return [table for table in found if len(found) == 1 or _tag_of(table) == kind]
 
 
 def _tables_in(annotation: Any) -> list[type[BaseModel]]:

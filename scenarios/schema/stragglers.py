@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.file_paths import IS_PATH
 from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
 from sysgym.scenarios.schema.problems import range_problems
@@ -186,12 +185,11 @@ class TraceJobs(_Jobs, GrownTable):
             " your own, with columns job, task, start_s, end_s and counters, a row for each window"
         )
     )
-    paths: Annotated[tuple[str, ...], FromList, IS_PATH] = Field(
+    paths: Annotated[tuple[str, ...], FromList] = Field(
         default=(),
         description=(
             "files or folders of the trace; none for spar. $SYSGYM_TRACES at the beginning stands for the"
-            " folder that this environment variable names; a relative path is relative to the scenario's"
-            " folder"
+            " folder that this environment variable names"
         ),
     )
     median_min_s: Annotated[float, Field(ge=0.0, le=1e6)] = Field(

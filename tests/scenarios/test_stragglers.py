@@ -167,10 +167,9 @@ def _traced() -> str:
 
 
 def test_a_trace_names_its_files(write_text: WriteText) -> None:
-    path = write_text(_traced())
-    scenario = load_scenario(path, expect=StragglerScenario)
+    scenario = load_scenario(write_text(_traced()), expect=StragglerScenario)
     assert isinstance(scenario.jobs, TraceJobs)
-    assert scenario.jobs.paths == (str(path.parent / "task_events"), str(path.parent / "task_usage"))
+    assert scenario.jobs.paths == ("task_events", "task_usage")
     assert scenario_from_resolved(scenario.resolved()) == scenario
     with pytest.raises(ScenarioError, match="the files of the trace") as caught:
         load_scenario(write_text(_traced().replace('paths = ["task_events", "task_usage"]\n', "")))

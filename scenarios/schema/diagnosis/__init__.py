@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.file_paths import PathText
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
 
 LogSd = Annotated[float, Field(ge=0.0, le=2.0)]
@@ -19,10 +18,9 @@ N_KINDS = 13
 class DiagnosisJob(Table):
     """The job: generated steps of a pipeline, or those of a recorded trace."""
 
-    trace: PathText = Field(
+    trace: str = Field(
         default="",
-        description="table of operations whose steps are used, see docs/training-jobs.md; a relative path is"
-        " relative to the scenario's folder; empty: generated",
+        description="table of operations whose steps are used, see docs/training-jobs.md; empty: generated",
     )
     schedule: Literal["gpipe", "1f1b"] = Field(default="1f1b", description="schedule of generated steps")
     stages: Annotated[int, Field(ge=2, le=64)] = Field(

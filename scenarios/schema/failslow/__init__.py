@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.file_paths import PathText
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
 
 LogSd = Annotated[float, Field(ge=0.0, le=3.0)]
@@ -18,11 +17,10 @@ Seconds = Annotated[float, Field(ge=0.0, le=1e6)]
 class FailSlowJob(Table):
     """A job of data-parallel replicas, each a pipeline of stages; or steps of a recorded trace."""
 
-    trace: PathText = Field(
+    trace: str = Field(
         default="",
         description="table of operations, see docs/training-jobs.md: a job of its steps, stages and replicas,"
-        " whose microbatches can move; a relative path is relative to the scenario's folder; empty: a"
-        " transformer by the other keys",
+        " whose microbatches can move; empty: a transformer by the other keys",
     )
     replicas: Annotated[int, Field(ge=2, le=256)] = Field(description="data-parallel replicas")
     stages: Annotated[int, Field(ge=1, le=64)] = Field(

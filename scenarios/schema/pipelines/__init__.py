@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.file_paths import PathText
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
 
 LogSd = Annotated[float, Field(ge=0.0, le=2.0)]
@@ -17,11 +16,10 @@ LogSd = Annotated[float, Field(ge=0.0, le=2.0)]
 class PipelineJob(Table):
     """A transformer, and how it is trained in parallel; or the steps of a recorded trace."""
 
-    trace: PathText = Field(
+    trace: str = Field(
         default="",
         description="table of operations, see docs/training-jobs.md: each step is a job whose stages stay and"
-        " whose microbatches can move; a relative path is relative to the scenario's folder; empty: a"
-        " transformer by the other keys",
+        " whose microbatches can move; empty: a transformer by the other keys",
     )
     blocks: Annotated[int, Field(ge=2, le=512)] = Field(description="transformer blocks")
     hidden: Annotated[int, Field(ge=64, le=65_536)] = Field(description="hidden size")
