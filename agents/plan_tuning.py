@@ -118,9 +118,10 @@ class Search(ABC):
     name = "search"
 
     def __init__(self, evaluations: int = EVALUATIONS, measurements: int | None = None) -> None:
-        if evaluations < 1 or (measurements is not None and measurements < 1):
+        budgets: list[Any] = [evaluations, *([] if measurements is None else [measurements])]
+        if not all(isinstance(one, int) and one >= 1 for one in budgets):
             raise SysgymError(
-                f"{self.name}: expected evaluations >= 1 and measurements >= 1 or None,"
+                f"{self.name}: expected whole numbers, evaluations >= 1 and measurements >= 1 or None,"
                 f" got {evaluations!r} and {measurements!r}"
             )
         self._evaluations, self._measurements = evaluations, measurements
@@ -251,7 +252,7 @@ class Oracle(PlanningAgent[World]):
 
     def plan(self, world: World) -> Plan:
         """Return the plan."""
-        rng = np.random.default_rng([STREAM, world.episode_seed or 0])
+        rng = episode_rng(world, STREAM)
         found = annealed(world, world.true_time_s, rng, EVALUATIONS, WARMTH)
         near = dict.fromkeys((found, *world.starts(), world.plan))
         return min((descended(world, plan, world.true_time_s) for plan in near), key=world.true_time_s)

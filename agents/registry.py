@@ -166,5 +166,10 @@ def make_agent(
         inspect.signature(factory).bind(**parameters)
     except TypeError as error:
         raise SysgymError(f'the agent "{name}" cannot be made with {parameters}: {error}') from error
-    agent: Agent = factory(**parameters)
+    try:
+        agent: Agent = factory(**parameters)
+    except TypeError as error:
+        if not parameters:
+            raise
+        raise SysgymError(f'the agent "{name}" cannot be made with {parameters}: {error}') from error
     return agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-WORDS = "compiling parts of the simulator that are new here; this takes up to a minute, later starts a second"
+WORDS = "compiling code for its first use on this machine; up to a minute, later starts take a second"
 
 LOG = logging.getLogger("sysgym")
 """Logger, which writes to the standard error unless the program configures logging."""

@@ -17,7 +17,7 @@ STOP = 0
 """Action that ends the episode."""
 
 MOST_DRAWS = 50
-"""Most changes drawn until one is allowed."""
+"""Most changes drawn until one is allowed; then all are listed."""
 
 STEP_METRICS: dict[str, str] = {
     "steps": "decisions taken",
@@ -158,7 +158,7 @@ class PlanTuningEnv(DecisionEnv[ScenarioT, PlanOutcome], Generic[ScenarioT, Plan
         return most
 
     def random_neighbour(self, plan: PlanT, rng: np.random.Generator) -> PlanT | None:
-        """Return a plan that differs by one change, uniformly drawn, or None if none is found.
+        """Return a plan that differs by one change, uniformly drawn, or None if there is none.
 
         Changes are drawn until one is allowed, because to list all of them may take longer than a replay.
         """
@@ -166,7 +166,8 @@ class PlanTuningEnv(DecisionEnv[ScenarioT, PlanOutcome], Generic[ScenarioT, Plan
             other = self._draw_change(plan, rng)
             if other is not None:
                 return other
-        return None
+        near = self.neighbours(plan)
+        return near[rng.integers(len(near))] if near else None
 
     @abstractmethod
     def neighbours(self, plan: PlanT) -> list[PlanT]:

@@ -224,8 +224,8 @@ def _read(path: Path) -> Checkpoint:
         check_members(archive, path.stat().st_size)
         if _OF_OTHERS in archive.namelist():
             raise SysgymError(
-                f"{path}: a file of stable-baselines3, expected a checkpoint that sysgym train wrote; an"
-                ' agent of your own can play this file (docs/adding-an-agent.md, "A learned agent")'
+                f"{path}: a file of stable-baselines3, expected a checkpoint that sysgym train wrote; load it"
+                " in Python and write one with sysgym.agents.save_policy(model, FILE)"
             )
         data = parse_json(read_member(archive, "meta.json", LARGEST_META_BYTES))
         if not isinstance(data, dict):

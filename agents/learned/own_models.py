@@ -32,6 +32,8 @@ def save_policy(model: Any, path: str | PathLike[str], env: gym.Env[Any, Any] | 
     The checkpoint holds numbers only, is played without torch, and is a contender like any other:
     ``sysgym bench quick --contender mine=ppo@mine.zip``. Training cannot be resumed from it.
 
+    A transport is no part of it: what was trained above ``dctcp`` plays so as ``dctcp:ppo@mine.zip``.
+
     Args:
         model: The model, such as a ``PPO``; its policy is a plain network.
         path: File to write, ``.zip``.
@@ -42,7 +44,7 @@ def save_policy(model: Any, path: str | PathLike[str], env: gym.Env[Any, Any] | 
 
     Raises:
         SysgymError: If sysgym could not play the policy as the model does: the environment is none of
-            sysgym's, its observations are changed on the way, or the policy is no plain network.
+            sysgym's, observations or actions are changed on the way, or the policy is no plain network.
     """
     path = Path(path)
     if path.suffix != ".zip":
@@ -52,7 +54,7 @@ def save_policy(model: Any, path: str | PathLike[str], env: gym.Env[Any, Any] | 
     scenario = getattr(world, "scenario", None)
     if not isinstance(scenario, Scenario):
         raise SysgymError(f"{type(world).__name__} is no environment of sysgym, so no scenario can play it")
-    _check_observations(model, env)
+    _check_spaces(model, env)
     kwargs = {} if env.spec is None else env.spec.kwargs
     own = {name: kwargs[name] for name in _KEPT if isinstance(kwargs.get(name), str | int | list | tuple)}
     own = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
@@ -80,9 +82,12 @@ def save_policy(model: Any, path: str | PathLike[str], env: gym.Env[Any, Any] | 
 
 def _scale_of(scenario: Scenario, kwargs: Mapping[str, Any]) -> str:
     """Return the action scale of the training problem that has the environment's actions."""
-    if scenario.env_id == "sysgym/DatacenterCC-v0":
-        return "log" if kwargs.get("action_scale") == "log" else "linear"
-    return "log"  # training's default, which stands for an environment without a choice
+    chosen = kwargs.get("action_scale", "linear")
+    try:
+        problem_of(scenario, {}, "linear")
+    except SysgymError:
+        return "log"  # training's default, which stands for an environment without a choice
+    return "log" if chosen == "log" else "linear"
 
 
 def _first_env(model: Any) -> gym.Env[Any, Any]:
@@ -96,20 +101,25 @@ def _first_env(model: Any) -> gym.Env[Any, Any]:
     return first
 
 
-def _check_observations(model: Any, env: gym.Env[Any, Any]) -> None:
-    """Raise SysgymError unless the policy sees what the environment itself shows."""
+def _check_spaces(model: Any, env: gym.Env[Any, Any]) -> None:
+    """Raise SysgymError unless the policy sees what the environment shows, and acts in it directly."""
     own = env.unwrapped.observation_space
     if isinstance(own, gym.spaces.Dict):
         hint = "; sysgym train maskable_ppo trains such a policy" if MASK in own.spaces else ""
         raise SysgymError(f"the observation of {env.unwrapped} is no vector{hint}")
-    changed = [type(one).__name__ for one in _wrappers(env) if isinstance(one, gym.ObservationWrapper)]
+    between = gym.ObservationWrapper | gym.ActionWrapper
+    changed = [type(one).__name__ for one in _wrappers(env) if isinstance(one, between)]
     if model.get_vec_normalize_env() is not None:
         changed.append("VecNormalize")
-    if changed or model.observation_space != own:
+    observation = {} if env.spec is None else env.spec.kwargs
+    if observation.get("observation", "default") != "default":
+        changed.append("the argument observation")
+    spaces = env.unwrapped.observation_space, env.unwrapped.action_space
+    if changed or (model.observation_space, model.action_space) != spaces:
         by = f" ({', '.join(changed)})" if changed else ""
         raise SysgymError(
-            f"the model sees other observations than the environment shows{by}; train without, or use its"
-            " arguments: features, history"
+            f"the model sees other observations, or has other actions, than the environment itself{by}; train"
+            " without, or use the environment's arguments features, history and action_scale"
         )
 
 
@@ -146,20 +156,20 @@ def _network(model: Any, scale: ActionScale | None) -> Mlp:
     modules = actor_modules(model.policy)
     network = None if modules is None else mlp_of_modules(modules)
     if network is not None:
+        # An actor ends in [-1, 1], a policy with a distribution in the unit of the actions.
+        if scale is not None and _is_native(model, scale) and not hasattr(model.policy, "actor"):
+            network = _unscaled(network, scale)
         observations = np.random.default_rng(0).random((16, *model.observation_space.shape), np.float32)
         expected, _ = model.predict(observations, deterministic=True)
+        outputs = network(observations)
         if scale is None:
-            candidates = [network] if np.array_equal(network(observations).argmax(axis=1), expected) else []
+            same = np.array_equal(outputs.argmax(axis=1), expected)
         else:
             rates = expected if _is_native(model, scale) else scale.rates(expected)
             most = LARGEST_DIFFERENCE * (scale.high - scale.low)
-            candidates = [
-                one
-                for one in (network, _unscaled(network, scale))
-                if np.allclose(scale.rates(one(observations)), rates, atol=most)
-            ]
-        if candidates:
-            return candidates[0]
+            same = np.allclose(scale.rates(outputs), rates, atol=most)
+        if same:
+            return network
     raise SysgymError(
         f"the policy of this {type(model).__name__} is no plain network of linear, tanh and ReLU layers from"
         " the observation to the action"

@@ -188,8 +188,8 @@ class TraceJobs(_Jobs, GrownTable):
     paths: Annotated[tuple[str, ...], FromList] = Field(
         default=(),
         description=(
-            "files or folders of the trace; none for spar. $SYSGYM_TRACES at the beginning stands for the"
-            " folder that this environment variable names"
+            "files or folders of the trace, relative ones to the current folder; none for spar."
+            " $SYSGYM_TRACES at the beginning stands for the folder that this environment variable names"
         ),
     )
     median_min_s: Annotated[float, Field(ge=0.0, le=1e6)] = Field(

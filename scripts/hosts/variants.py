@@ -22,6 +22,8 @@ from sysgym.bench.contenders import parse_contender
 from sysgym.bench.run.episodes import make_contender, play
 from sysgym.bench.tables import markdown_table
 from sysgym.scenarios import load_scenario, parse_overrides
+from sysgym.scenarios.errors import UnknownName
+from sysgym.scenarios.families import evaluation_of
 
 REGISTERED = sysgym.__version__
 
@@ -29,6 +31,10 @@ REGISTERED = sysgym.__version__
 def main() -> None:
     """Play all rows, and print the table."""
     given = parsed()
+    known = evaluation_of("congestion").metric_meanings()
+    for metric in given.metric:
+        if metric not in known:
+            raise SystemExit(str(UnknownName("metric", metric, known)))
     rows = []
     cases = [(text, variant) for text in given.contender for variant in given.variant or [[]]]
     for text, variant in track(cases, "rows", console=Console(stderr=True)):
@@ -48,7 +54,7 @@ def means_of(
         played = [play(env, agent, first + number).info["episode_metrics"] for number in range(n_seeds)]
     finally:
         env.close()
-    return [float(np.mean([one[metric] for one in played])) for metric in metrics]
+    return [float(np.mean([one.get(metric, np.nan) for one in played])) for metric in metrics]
 
 
 def parsed() -> argparse.Namespace:

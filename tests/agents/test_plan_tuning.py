@@ -93,6 +93,9 @@ def test_rules_of_one_family_refuse_the_other() -> None:
         ("annealing", {"evaluations": 0}, "evaluations >= 1"),
         ("annealing", {"warmth": 0.0}, "warmth > 0"),
         ("random_search", {"measurements": 0}, "measurements >= 1"),
+        ("random_search", {"evaluations": 1.5}, "whole numbers"),
+        ("annealing", {"evaluations": "many"}, "whole numbers"),
+        ("annealing", {"warmth": "hot"}, "cannot be made with"),
     ],
 )
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:

@@ -281,7 +281,7 @@ def _rows(entry: Path) -> list[Row]:
 
 
 def test_a_worker_imports_what_was_hashed_or_nothing(marker: Path, tmp_path: Path) -> None:
-    from sysgym.bench.contenders import load_plugin
+    from sysgym.bench.plugins import load_plugin
 
     law = tmp_path / "law_changed.py"
     law.write_text(plugin_text(marker))

@@ -12,7 +12,8 @@ import pytest
 from sysgym.agents.learned.congestion.neural.agent import FORM
 from sysgym.agents.learned.deploy.fuzz import replay
 from sysgym.agents.learned.stragglers.transfer import Transfer
-from sysgym.bench.contenders import file_sha256, load_plugin
+from sysgym.bench.contenders import file_sha256
+from sysgym.bench.plugins import load_plugin
 from sysgym.bench.report.data.carbon import costs
 from sysgym.bench.report.data.curves import read_curves
 from sysgym.bench.results import queues

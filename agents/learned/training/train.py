@@ -228,7 +228,7 @@ def _train_by(
     can_resume = {"resume": resume} if "resume" in taken else {}
     with alone_in(out, _TRAINS), telling(progress, f"{agent} on {scenario.name}", total_steps) as told:
         if (out / FINAL).exists() and not resume:
-            raise SysgymError(f"{out / FINAL}: the folder holds a run already; use another")
+            raise in_use(out, can_resume=bool(can_resume))
         path: Path = train_it(
             scenario,
             total_steps=total_steps,

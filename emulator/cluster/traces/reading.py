@@ -139,7 +139,7 @@ def trace_files(paths: Sequence[str], source: str = "the trace's publisher") -> 
             files.append(path)
         else:
             raise TraceError(
-                path,
+                path.absolute(),
                 "there is no such file",
                 "a file or folder of the trace",
                 f"correct jobs.paths in the scenario, or download the trace to this place from {source}",

@@ -1,13 +1,13 @@
 """Traces of one's own: a table with a row for each measuring window of each task.
 
-The first row names the columns: ``job``, ``task``, ``start_s``, ``end_s``, and then the counters. A row has
-the mean of every counter between its two times, on any clock in seconds. A task begins with its first row and
-has finished at the end of its last one.
+The first row names the columns: ``job``, ``task``, ``start_s``, ``end_s``, and then the counters; nothing is
+quoted. A row has the mean of every counter between its two times, on any clock in seconds. A task begins with
+its first row and has finished at the end of its last one.
 
 A scheduler knows a row when the row has ended. So a window has the mean of the rows that end in it, or, where
-none does, what was known before; the window of a job is the median length of its rows. Where every task of a
-job has a single row, only means over lives are known: they are shown as ``static_counters`` says (as in
-``instances.py``), in windows of the median duration divided by ``windows_per_median``.
+none has the counter, what was known before; the window of a job is the median length of its rows. Where most
+tasks of a job have a single row, only means over lives are known: they are shown as ``static_counters`` says
+(see ``instances.py``), in windows of the median duration divided by ``windows_per_median``.
 """
 
 from __future__ import annotations
@@ -47,12 +47,17 @@ from sysgym.emulator.trace_errors import TraceError
 
 REQUIRED = ("job", "task", "start_s", "end_s")
 MOST_COUNTERS = 256
-TITLE = "a table whose first row is job,task,start_s,end_s and names of counters, then a row for each window"
+TITLE = "a first row with job,task,start_s,end_s and names of counters, and then a row for each window"
 
 OVERLAPPING = "a row begins before the one before it of the same task has ended"
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 Numbers = tuple[FloatArray, BoolArray]
 """Values of a column, and which of its texts are no numbers."""
+
+_ROWS_OF_LIVES = 1.5
+"""Rows of a task, on average, below which they are those of whole lives."""
 
 _ROUNDING = 1e-6
 """Part of a window by which a row may end after it and still belong to it."""
@@ -68,7 +73,7 @@ class Windows(NamedTuple):
         task: Index of each row's task, ascending, shape (n_rows,).
         start_s: Begin of each row, shape (n_rows,).
         end_s: End of each row, shape (n_rows,).
-        mean: Mean of every counter in each row, float32, shape (n_rows, n_counters).
+        mean: Mean of every counter in each row, nan if missing, float32, shape (n_rows, n_counters).
     """
 
     jobs: list[str]
@@ -145,37 +150,47 @@ class TableTrace(TraceSource):
 
     def _window_s(self, run: slice) -> float:
         tasks, _, _, duration_s = self._tasks(run)
-        if run.stop - run.start == len(tasks):
+        if _are_lives(run, len(tasks)):
             return float(np.median(duration_s)) / self._windows_per_median
         return float(np.median(self._rows.end_s[run] - self._rows.start_s[run]))
 
     def _first_attempts(self, index: int) -> FirstAttempts:
         run = self._runs[index]
-        _, task, start_s, duration_s = self._tasks(run)
+        tasks, task, start_s, duration_s = self._tasks(run)
         window_s = self._window_s(run)
-        mean = self._rows.mean[run]
         lives = duration_s / window_s
         n_windows = np.maximum(np.ceil(lives - _ROUNDING), 1).astype(np.int64)
         window = np.arange(n_windows.max())
         alive = window < n_windows[:, None]
-        if len(task) == len(duration_s):
-            last = (window == n_windows[:, None] - 1) * (lives / (lives - n_windows + 1))[:, None]
-            weight = alive if self._lifetime else last
-            counters = weight[:, :, None] * mean[:, None]
+        end_s, mean = self._rows.end_s[run], self._rows.mean[run].astype(np.float64)
+        measured = ~np.isnan(mean)
+        length_s = (end_s - self._rows.start_s[run])[:, None] * measured
+        of_lives = _are_lives(run, len(tasks))
+        if of_lives:
+            known = np.zeros_like(task)
         else:
-            # Rows are sorted by task, and each task has its own start.
-            end_s = self._rows.end_s[run]
             known = np.ceil((end_s - start_s[task]) / window_s - _ROUNDING).astype(np.int64) - 1
-            length_s = end_s - self._rows.start_s[run]
-            weights = np.zeros(alive.shape)
-            np.add.at(weights, (task, known), length_s)
-            sums = np.zeros((*alive.shape, mean.shape[1]))
-            np.add.at(sums, (task, known), length_s[:, None] * mean)
-            newest = np.maximum.accumulate(np.where(weights > 0.0, window, -1), axis=1)
-            means = sums / np.where(weights > 0.0, weights, 1.0)[:, :, None]
-            shown = np.take_along_axis(means, np.maximum(newest, 0)[:, :, None], axis=1)
-            counters = np.where((alive & (newest >= 0))[:, :, None], shown, 0.0)
+            known = np.maximum(known, 0)
+        shape = (len(tasks), int(known.max()) + 1, mean.shape[1])
+        weights, sums = np.zeros(shape), np.zeros(shape)
+        np.add.at(weights, (task, known), length_s)
+        np.add.at(sums, (task, known), length_s * np.where(measured, mean, 0.0))
+        means = sums / np.where(weights > 0.0, weights, 1.0)
+        if of_lives:
+            last = (window == n_windows[:, None] - 1) * (lives / (lives - n_windows + 1))[:, None]
+            counters = (alive if self._lifetime else last)[:, :, None] * means
+        else:
+            place = np.where(weights > 0.0, np.arange(shape[1])[:, None], -1)
+            newest = np.maximum.accumulate(place, axis=1)
+            shown = np.take_along_axis(means, np.maximum(newest, 0), axis=1)
+            counters = np.where(alive[:, :, None] & (newest >= 0), shown, 0.0)
         return FirstAttempts(window_s, start_s - start_s.min(), duration_s, counters.astype(np.float32))
+
+
+def _are_lives(run: slice, n_tasks: int) -> bool:
+    """Return whether a job's rows are means over whole lives."""
+    n_rows: int = run.stop - run.start
+    return n_rows < _ROWS_OF_LIVES * n_tasks
 
 
 def read_table(files: Sequence[Path], tally: Tally) -> Windows:
@@ -233,11 +248,10 @@ def read_table(files: Sequence[Path], tally: Tally) -> Windows:
     for place, name in enumerate(counters):
         if lacking := int(np.isnan(mean[:, place]).sum()):
             tally.missing_values[name] += lacking
-    order = np.lexsort((end_s, task, job))
+    order = np.lexsort((*mean.T[::-1], end_s, start_s, task, job))
     rows = Windows(
-        list(jobs), tuple(counters), job[order], task[order], start_s[order], end_s[order],
-        np.nan_to_num(mean[order]),
-    )  # fmt: skip
+        list(jobs), tuple(counters), job[order], task[order], start_s[order], end_s[order], mean[order]
+    )
     return _without_overlaps(rows, tally)
 
 
@@ -268,11 +282,11 @@ def _sieved(
     """Return which rows of a block are usable, and count the others."""
     sieve = Sieve(len(by_name["job"]))
     names = [name for name in by_name if name not in ("job", "task")]
-    header = np.fromiter((text == "start_s" for text in by_name["start_s"]), np.bool_, len(sieve.good))
+    header = np.array([text.strip() == "start_s" for text in by_name["start_s"]], np.bool_)
     tally.rows_read -= int(header.sum())
     sieve.good &= ~header
     sieve.drop(~(nonempty(by_name["job"]) & nonempty(by_name["task"])), tally.malformed, MISSING_ID)
-    bad = np.logical_or.reduce([wrong for _, wrong in numeric])
+    bad = np.logical_or.reduce([wrong | (np.abs(values) > _LARGEST) for values, wrong in numeric])
     start_s, end_s = (numeric[names.index(name)][0] for name in ("start_s", "end_s"))
     sieve.drop(bad | np.isnan(start_s) | np.isnan(end_s), tally.malformed, NOT_A_NUMBER)
     sieve.drop(~(end_s > start_s), tally.malformed, END_BEFORE_START)
@@ -280,13 +294,20 @@ def _sieved(
 
 
 def _without_overlaps(rows: Windows, tally: Tally) -> Windows:
-    """Return the rows without those that begin before the one before them has ended."""
+    """Return the rows without those that begin before the last one that is kept of their task has ended."""
     same = np.diff(rows.task, prepend=-1) == 0
     before_s = np.concatenate(([-np.inf], rows.end_s[:-1]))
-    overlaps = same & (rows.start_s < before_s - _ROUNDING * (rows.end_s - rows.start_s))
-    if count := int(overlaps.sum()):
-        tally.malformed[OVERLAPPING] += count
-    kept = ~overlaps
-    return rows._replace(
-        **{name: getattr(rows, name)[kept] for name in ("job", "task", "start_s", "end_s", "mean")}
-    )
+    length_s = rows.end_s - rows.start_s
+    suspects = np.unique(rows.task[same & (rows.start_s < before_s - _ROUNDING * length_s)])
+    kept = np.ones(len(rows.task), np.bool_)
+    for task in suspects.tolist():
+        ended_s = -np.inf
+        for row in np.flatnonzero(rows.task == task).tolist():
+            if rows.start_s[row] < ended_s - _ROUNDING * length_s[row]:
+                kept[row] = False
+            else:
+                ended_s = rows.end_s[row]
+    if not kept.all():
+        tally.malformed[OVERLAPPING] += int((~kept).sum())
+    columns = ("job", "task", "start_s", "end_s", "mean")
+    return rows._replace(**{name: getattr(rows, name)[kept] for name in columns})

@@ -38,7 +38,10 @@ def checked_values(law: str, constants: Sequence[Constant], values: Iterable[flo
     names = [constant.name for constant in constants]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SysgymError(f"{law}: two constants are named {twice[0]}")
-    given = tuple(float(value) for value in values)
+    try:
+        given = tuple(float(value) for value in values)
+    except OverflowError as error:
+        raise SysgymError(f"{law}: a constant is too large for a number") from error
     if len(given) != len(constants):
         raise SysgymError(f"{law}: expected {len(constants)} constants, got {len(given)}")
     for value, constant in zip(given, constants, strict=True):

@@ -20,7 +20,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter, slow_line_stretch
-from sysgym.emulator.packets.transports.constants import Constant
+from sysgym.emulator.packets.transports.constants import Constant, checked_values
 
 CONSTANTS = (
     Constant("additive_increase", 1.0, 0.05, 8.0, "ai, packets a round trip"),
@@ -158,7 +158,7 @@ def swift_transport(parameters: Iterable[float], name: str = "swift") -> Transpo
         on_ack=on_ack,
         on_loss=on_loss,
         on_timeout=on_timeout,
-        parameters=tuple(parameters),
+        parameters=checked_values(name, CONSTANTS, parameters),
         constants=CONSTANTS,
     )
 

@@ -1,31 +1,34 @@
-"""Contenders: agents or pairs of transport and agent; and the user's Python files that define more."""
+"""Contenders: agents or pairs of transport and agent."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from sysgym.errors import ResultMismatch, SysgymError, UnknownName
+from sysgym.bench.plugins import Plugin
+from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios.families import families, family_with_transports, get_family
 from sysgym.scenarios.family import Family, Transports
-from sysgym.scenarios.files import open_regular, read_limited
+from sysgym.scenarios.files import open_regular
 from sysgym.scenarios.names import check_name
+
+if TYPE_CHECKING:
+    from sysgym.agents import AgentInfo
 
 SHIPPED = "shipped:"
 """Prefix of the name of a checkpoint that is included in the package."""
 
+RESERVED = frozenset(("checkpoint", "expected", "family", "trust"))
+"""Arguments of agents that are no parameters of a contender."""
+
 LARGEST_DIGESTED_BYTES = 2_000_000_000
 """Largest checkpoint or other file named by rows; a thousand times the package's own."""
-
-LARGEST_PLUGIN_BYTES = 10_000_000
-"""Largest Python file of a user."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class Contender:
     def identity(self) -> tuple[Any, ...]:
         """Values that are equal for results of the same contender; paths are not among them."""
         digests = tuple(sorted(digest for _, digest in self.plugins))
-        return (self.name, self.transport, self.agent, self.checkpoint_sha256, digests, self.parameters)
+        parameters = tuple(sorted(self.parameters, key=lambda pair: pair[0]))
+        return (self.name, self.transport, self.agent, self.checkpoint_sha256, digests, parameters)
 
     def parameters_of(self, transports: Transports | None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the parameters that are constants of the transport, and the arguments of the agent.
@@ -168,104 +172,6 @@ def file_sha256(path: Path) -> str:
         raise SysgymError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-class PluginFile(NamedTuple):
-    """A user's Python file with its digest; another process imports the file only if the digest is the same.
-
-    Attributes:
-        path: Path of the file.
-        sha256: Digest of the file.
-    """
-
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Plugin:
-    """An imported Python file of a user, and everything it registered.
-
-    Attributes:
-        path: Path of the file.
-        sha256: Digest of the file.
-        transports: Names of the transports that it registered.
-        agents: Names of the agents that it registered.
-        environments: Ids of the environments that it registered.
-    """
-
-    path: str
-    sha256: str
-    transports: frozenset[str]
-    agents: frozenset[str]
-    environments: frozenset[str] = frozenset()
-
-    @property
-    def file(self) -> PluginFile:
-        """Path and digest, with which another process imports the same file."""
-        return PluginFile(self.path, self.sha256)
-
-
-_LOADED: dict[Path, Plugin] = {}
-
-
-def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
-    """Import a user's Python file, once per process, so that it can register what it defines.
-
-    The bytes that are compiled are those whose digest was computed; changes of the file in the meantime and
-    cached bytecode have no effect.
-
-    Args:
-        path: A file that calls ``register_transport``, ``register_agent`` or ``register_environment``.
-        sha256: Required digest; None: any.
-
-    Raises:
-        ResultMismatch: The file has another digest; none of its code has run.
-        SysgymError: The file cannot be read, cannot be imported or registers nothing.
-    """
-    from sysgym.agents import list_agents
-    from sysgym.emulator.packets.transports import list_transports
-    from sysgym.registration import ENVIRONMENTS
-
-    file = Path(path).expanduser().resolve()
-    known = _LOADED.get(file)
-    source = read_limited(file, LARGEST_PLUGIN_BYTES) if known is None else b""
-    digest = hashlib.sha256(source).hexdigest() if known is None else known.sha256
-    if sha256 not in (None, digest):
-        raise ResultMismatch(f"{path}: expected a file with digest {sha256[:12]}, got {digest[:12]}")
-    if known is not None:
-        return known
-    if file.suffix != ".py":
-        raise SysgymError(f"{path}: not a Python file")
-    # The module has the file's name, as with `import`, because pickles and numba's cache on disk use it.
-    if file.stem in sys.modules:
-        raise SysgymError(f'{path}: another module named "{file.stem}" is loaded already; rename the file')
-    before = frozenset(list_transports()), frozenset(list_agents()), frozenset(ENVIRONMENTS)
-    module = ModuleType(file.stem)
-    module.__file__ = str(file)
-    sys.modules[file.stem] = module
-    try:
-        exec(compile(source, str(file), "exec", dont_inherit=True), module.__dict__)
-    except SysgymError:
-        del sys.modules[file.stem]
-        raise
-    except Exception as error:
-        del sys.modules[file.stem]
-        raise SysgymError(f"{path}: cannot be imported: {type(error).__name__}: {error}") from error
-    new = Plugin(
-        str(path),
-        digest,
-        frozenset(list_transports()) - before[0],
-        frozenset(list_agents()) - before[1],
-        frozenset(ENVIRONMENTS) - before[2],
-    )
-    if not new.transports and not new.agents and not new.environments:
-        del sys.modules[file.stem]  # so that the user can correct the file and load it again
-        raise SysgymError(
-            f"{path}: expected a file that registers a new transport, agent or environment; it registers none"
-        )
-    _LOADED[file] = new
-    return new
-
-
 def contender_from(
     name: str,
     transport: str,
@@ -287,7 +193,7 @@ def contender_from(
         env_id: Environment, which may be a plugin's.
 
     Raises:
-        UnknownName: There is no such transport, constant or agent.
+        UnknownName: There is no such transport, constant, agent, or argument of the agent.
         SysgymError: A name is not valid in rows, or a constant is outside its bounds.
     """
     from sysgym.agents import agent_info
@@ -321,11 +227,28 @@ def contender_from(
     )
     chosen = tuple((parameters or {}).items())
     found = Contender(name, transport, agent, info.learned, info.privileged, plugins=used, parameters=chosen)
-    if transports is not None and chosen:
+    if chosen:
         constants, arguments = found.parameters_of(transports)
-        # An agent that leaves the transport alone has no arguments, so that these are misspelt constants.
-        transports.with_constants(transport, constants | (arguments if agent == transports.uncapped else {}))
+        if transports is not None and agent == transports.uncapped:
+            # It leaves the transport alone and has no arguments, so that these are misspelt constants.
+            constants, arguments = constants | arguments, {}
+        if transports is not None:
+            transports.with_constants(transport, constants)
+        _check_arguments(info, arguments)
     return found
+
+
+def _check_arguments(info: AgentInfo, arguments: Mapping[str, Any]) -> None:
+    """Raise UnknownName if an agent has no such argument."""
+    if not arguments:
+        return
+    declared = inspect.signature(info.factory()).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in declared):
+        return
+    known = [one.name for one in declared if one.name not in RESERVED]
+    for name in arguments:
+        if name not in known:
+            raise UnknownName(f"argument of the agent {info.short_name}", name, known)
 
 
 def parse_contender(
@@ -360,13 +283,19 @@ def parse_contender(
         label, rest = "", text
     parts, _, checkpoint = rest.partition("@")
     parts, *settings = parts.split(",")
-    parameters = dict(_setting(text, one) for one in settings)
+    parameters: dict[str, Any] = {}
+    for one in settings:
+        key, value = _setting(text, one)
+        if key in parameters:
+            raise SysgymError(f'"{text}": {key} is there twice')
+        parameters[key] = value
     transport, colon, agent = parts.partition(":")
     if not colon:
         transport, agent = "", parts
         if playing.transports is not None:
             transport, agent = _parts_of(parts, playing, playing.transports)
-    name = label or "-".join([parts.replace(":", "-"), *(one.replace("=", "-") for one in settings)])
+    set_to = [f"{key}-{value}" for key, value in parameters.items()]
+    name = label or "-".join([parts.replace(":", "-"), *set_to])
     contender = contender_from(name, transport, agent, plugins, playing.name, parameters, env_id)
     if checkpoint:
         if not contender.learned:
@@ -383,9 +312,11 @@ def _setting(contender: str, text: str) -> tuple[str, Any]:
     if not (key and equals and value):
         raise SysgymError(f'"{contender}": expected KEY=VALUE after a comma, such as beta=0.4, got "{text}"')
     try:
-        return key, json.loads(value)
+        found = json.loads(value)
     except ValueError:
         return key, value
+    # 1e3 and 1.0 are the same as 1000 and 1.
+    return key, int(found) if isinstance(found, float) and found.is_integer() else found
 
 
 def _family(name: str | None) -> Family:

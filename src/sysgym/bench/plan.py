@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sysgym.bench.contenders import Contender, Plugin, contender_from, parse_contender
+from sysgym.bench.contenders import Contender, contender_from, parse_contender
 from sysgym.bench.matrix import Matrix, player_name
+from sysgym.bench.plugins import Plugin
 from sysgym.bench.run.milestones import Milestones
 from sysgym.bench.run.training import Training
 from sysgym.bench.run.tuning import Tuning

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sysgym.bench.contenders import Plugin, contender_from, parse_contender
+from sysgym.bench.contenders import contender_from, parse_contender
+from sysgym.bench.plugins import Plugin
 from sysgym.errors import ScenarioError, SysgymError, UnknownName
 from sysgym.scenarios import Scenario, Suite, load_scenario
 from sysgym.scenarios.errors import Problem, closest_names

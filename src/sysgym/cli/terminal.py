@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,14 +36,27 @@ class _Screen(Console):
         super().__init__(markup=False, highlight=False, **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        for segment in super().render(renderable, options):
+        segments = super().render(renderable, options)
+        for segment in segments if self.is_terminal else _without_filling(segments):
             shown = segment.control or segment.text.isprintable()
             yield segment if shown else Segment(printable(segment.text, sys.maxsize), segment.style)
 
-    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        """Return the text of an output; in a pipe without the blanks that fill the columns of a table."""
-        text = super()._render_buffer(buffer)
-        return text if self.is_terminal else re.sub(r" +\n", "\n", text)
+
+def _without_filling(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Yield segments without the blanks at the ends of lines, which fill the last column of a table."""
+    held: list[Segment] = []
+    for segment in segments:
+        text = segment.text.rstrip(" ")
+        if segment.text != "\n" and (text or segment.control):
+            yield from held
+            held = []
+        if text or segment.control:
+            yield segment if segment.control else Segment(text, segment.style)
+        if segment.text == "\n":
+            held = []
+        elif not segment.control and len(text) < len(segment.text):
+            held.append(Segment(segment.text[len(text) :], segment.style))
+    yield from held
 
 
 def console(*, stderr: bool = False) -> Console:

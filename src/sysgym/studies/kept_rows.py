@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import ConfigDict
 
-from sysgym.bench.contenders import PluginFile
+from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.lines import LineFile
 from sysgym.bench.results.row_format import Strict, Text, checked
 from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES, LARGEST_ROW_BYTES

@@ -20,7 +20,8 @@ from pydantic import Field
 
 from sysgym.agents.protocol import environment_arguments
 from sysgym.agents.registry import make_agent
-from sysgym.bench.contenders import Contender, PluginFile, parse_contender
+from sysgym.bench.contenders import Contender, parse_contender
+from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name, Strict
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.statistics import Interval, estimate, mean

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from sysgym.bench.contenders import Contender, PluginFile
+from sysgym.bench.contenders import Contender
+from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import Name
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.episodes import make_contender, play

@@ -13,8 +13,10 @@ import pytest
 import sysgym
 from sysgym.agents import make_agent, save_policy
 from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.policy import actor_modules
 from sysgym.bench.contenders import parse_contender
 from sysgym.bench.run.episodes import make_contender, play
+from sysgym.envs.compression.observation import RunNumbers
 from sysgym.scenarios.errors import SysgymError
 
 pytest.importorskip("stable_baselines3")
@@ -67,6 +69,30 @@ def test_a_checkpoint_acts_as_the_model(
         observation, *_ = env.step(expected)
 
 
+@pytest.mark.parametrize("learner", [ppo, sac])
+def test_actions_at_the_bounds_are_no_excuse(learner: Callable[[Any], Any], tmp_path: Path) -> None:
+    """A policy whose actions are cut off for usual observations acts as the model for others, too."""
+    import torch
+
+    model = learner(rates(action_scale="native"))
+    modules = actor_modules(model.policy)
+    assert modules is not None
+    last = [one for one in modules if hasattr(one, "bias")][-1]
+    with torch.no_grad():
+        last.weight.mul_(50.0)
+        last.bias.add_(5.0)
+    agent = make_agent(read_checkpoint(save_policy(model, tmp_path / "mine.zip")).meta.agent,
+                       checkpoint=tmp_path / "mine.zip", family="congestion")  # fmt: skip
+    env = rates(action_scale="native")
+    env.reset(seed=0)
+    agent.begin(env)
+    rng = np.random.default_rng(1)
+    for scale in (0.0, 0.05, 1.0, -1.0):
+        observation = (scale * rng.random(env.observation_space.shape)).astype(np.float32)
+        expected, _ = model.predict(observation, deterministic=True)
+        np.testing.assert_allclose(agent.act(observation), expected, rtol=1e-3, atol=1e-4)
+
+
 def test_discrete_actions(tmp_path: Path) -> None:
     env = gym.make("sysgym/GradCompress-v0")
     model = ppo(env)
@@ -99,8 +125,14 @@ def test_what_sysgym_could_not_play_is_refused(tmp_path: Path) -> None:
         save_policy(ppo(rates()), tmp_path / "mine.pt")
     with pytest.raises(SysgymError, match="PendulumEnv is no environment of sysgym"):
         save_policy(ppo(gym.make("Pendulum-v1")), path)
-    with pytest.raises(SysgymError, match=r"other observations than the environment shows \(VecNormalize"):
+    with pytest.raises(SysgymError, match=r"than the environment itself \(VecNormalize"):
         save_policy(ppo(VecNormalize(DummyVecEnv([rates]))), path)
+    turned = gym.wrappers.TransformAction(rates(), lambda one: -one, None)
+    with pytest.raises(SysgymError, match="TransformAction"):
+        save_policy(ppo(turned), path)
+    own = gym.make("sysgym/GradCompress-v0", observation=RunNumbers())
+    with pytest.raises(SysgymError, match="the argument observation"):
+        save_policy(ppo(own), path)
     scaled = gym.wrappers.TransformObservation(rates(), lambda one: 2 * one, None)
     with pytest.raises(SysgymError, match="TransformObservation"):
         save_policy(ppo(scaled), path)

@@ -32,6 +32,13 @@ def test_arguments_of_agents_are_written_alike() -> None:
     assert (once.name, once.agent, dict(once.parameters)) == ("once", "annealing", {"measurements": 1})
 
 
+def test_the_way_of_writing_numbers_and_their_order_do_not_matter() -> None:
+    one = parse_contender("x=annealing,evaluations=1e2,measurements=3", family="pipelines")
+    other = parse_contender("x=annealing,measurements=3,evaluations=100", family="pipelines")
+    assert one.identity == other.identity
+    assert parse_contender("swift,beta=0.40") == parse_contender("swift,beta=0.4")
+
+
 def test_an_equals_sign_in_a_path_is_no_name() -> None:
     with pytest.raises(SysgymError, match=r"runs/lr=0\.1/final\.zip"):
         parse_contender("ppo@runs/lr=0.1/final.zip")
@@ -52,6 +59,9 @@ def test_the_environment_has_the_law_with_these_constants() -> None:
         ("swift,bta=0.4", UnknownName, 'no constant of swift is named "bta"; did you mean "beta"'),
         ("swift,beta=9", SysgymError, "swift: beta is 9, expected 0.05 to 2"),
         ("swift,beta=low", SysgymError, "beta is 'low', expected a number"),
+        ("swift,beta=0.4,beta=0.5", SysgymError, "beta is there twice"),
+        ("swift:aimd,bet=0.4", UnknownName, 'no argument of the agent aimd is named "bet"'),
+        ("aimd,incr=3", UnknownName, 'no argument of the agent aimd is named "incr"'),
         ("swift,beta", SysgymError, 'expected KEY=VALUE after a comma, such as beta=0.4, got "beta"'),
         ("reno,beta=0.4", UnknownName, "Declare them: Transport"),
         ("bbr,beta=0.4", UnknownName, "Declare them: Transport"),

@@ -147,7 +147,7 @@ KEYS = {
         {"family", "env_id", "description", "references", "sha256", "resolved", "observation_index"},
     ),
     "quick": ("suite", {"resolved"}),
-    "dctcp": ("transport", {"reference", "ecn_capable", "recovery", "rate_driven"}),
+    "dctcp": ("transport", {"reference", "ecn_capable", "recovery", "rate_driven", "constants"}),
     "aimd": ("agent", {"family", "env_id", "learned", "privileged", "documentation"}),
     "ppo@iroko-dumbbell-10m": ("policy", {"agent", "scenario", "path", "documentation"}),
 }

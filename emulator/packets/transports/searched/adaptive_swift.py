@@ -47,7 +47,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
-from sysgym.emulator.packets.transports.constants import Constant
+from sysgym.emulator.packets.transports.constants import Constant, checked_values
 from sysgym.emulator.packets.transports.searched import drains, mark_threshold
 from sysgym.emulator.packets.transports.searched.mark_threshold import (
     is_far_above_threshold,
@@ -438,6 +438,6 @@ def adaptive_swift_transport(parameters: Iterable[float]) -> Transport:
         on_loss=on_loss,
         on_timeout=on_timeout,
         ecn_capable=True,
-        parameters=tuple(parameters),
+        parameters=checked_values(NAME, CONSTANTS, parameters),
         constants=CONSTANTS,
     )

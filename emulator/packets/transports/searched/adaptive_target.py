@@ -23,7 +23,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
-from sysgym.emulator.packets.transports.constants import Constant
+from sysgym.emulator.packets.transports.constants import Constant, checked_values
 from sysgym.emulator.packets.transports.searched.other_laws import (
     IN_VAIN,
     OWN,
@@ -236,6 +236,6 @@ def adaptive_target_transport(parameters: Iterable[float]) -> Transport:
         on_loss=on_loss,
         on_timeout=on_timeout,
         ecn_capable=True,
-        parameters=tuple(parameters),
+        parameters=checked_values(NAME, CONSTANTS, parameters),
         constants=CONSTANTS,
     )

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sysgym.bench.contenders import LARGEST_PLUGIN_BYTES, Contender, PluginFile, file_sha256
+from sysgym.bench.contenders import Contender, file_sha256
+from sysgym.bench.plugins import LARGEST_PLUGIN_BYTES, PluginFile
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios.files import read_limited
 

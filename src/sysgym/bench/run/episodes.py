@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from sysgym.agents import Agent, environment_arguments, make_agent
-from sysgym.bench.contenders import Contender
+from sysgym.bench.contenders import RESERVED, Contender
 from sysgym.bench.energy import DEFAULT, EnergySettings, start_meter
 from sysgym.bench.results.queues import QueueWatch
 from sysgym.bench.results.rows import Row
@@ -159,7 +159,7 @@ def make_contender(
     check_registered(scenario["env_id"])
     family = get_family(scenario["family"])
     constants, parameters = contender.parameters_of(family.transports)
-    if reserved := {"checkpoint", "family", "trust"} & parameters.keys():
+    if reserved := RESERVED & parameters.keys():
         raise SysgymError(
             f"{contender.name}: {', '.join(sorted(reserved))} cannot be a parameter of an agent"
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from sysgym.bench.contenders import PluginFile
+from sysgym.bench.plugins import PluginFile
 from sysgym.bench.run.episodes import EpisodeJob
 from sysgym.bench.run.pool import Event, Job, run_jobs
 from sysgym.errors import SysgymError, UnknownName

@@ -21,7 +21,7 @@ from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from sysgym.bench.contenders import PluginFile, load_plugin
+from sysgym.bench.plugins import PluginFile, load_plugin
 from sysgym.emulator.first_start import Silence, announce_with
 
 ONE_THREAD: Mapping[str, str] = {

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sysgym.bench.contenders import PluginFile
 from sysgym.bench.energy import DEFAULT, EnergySettings, check_method
 from sysgym.bench.plan import Cell, Plan
+from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.records import RUN as RUN
 from sysgym.bench.results.records import read_run
 from sysgym.bench.results.rows import ResultsFile, Row

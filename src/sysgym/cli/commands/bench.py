@@ -106,9 +106,9 @@ def run_benchmark(
     Raises:
         SysgymError: The suite or an addition is invalid.
     """
-    from sysgym.bench.contenders import load_plugin
     from sysgym.bench.energy import EnergySettings
     from sysgym.bench.plan import Extras, make_plan
+    from sysgym.bench.plugins import load_plugin
     from sysgym.bench.run.executors import LOCAL, make_executor
     from sysgym.bench.run.pool import TimedOut
     from sysgym.bench.run.runner import ERRORS, run_plan

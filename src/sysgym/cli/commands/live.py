@@ -110,7 +110,8 @@ def _run(
     """Return the run of a scenario's contenders at its beginning."""
     from dataclasses import replace
 
-    from sysgym.bench.contenders import load_plugin, parse_contender
+    from sysgym.bench.contenders import parse_contender
+    from sysgym.bench.plugins import load_plugin
     from sysgym.cli.episode.run import split_and_seed
     from sysgym.cli.estimates import say_how_long
     from sysgym.live.run import Run
@@ -151,7 +152,7 @@ def _serve(run: Run, speed: float, record: Path | None, host: str, port: int, no
     finally:
         session.stop()
         if recorder is not None:
-            console().print(f"recording: {record} ({recorder.n_frames} frames)", highlight=False)
+            console().print(f"recording: {record} ({recorder.n_frames} frames)", soft_wrap=True)
 
 
 def _export(run: Run, record: Path | None, path: Path) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from rich.console import Console
 
-    from sysgym.bench.contenders import Contender, Plugin
+    from sysgym.bench.contenders import Contender
+    from sysgym.bench.plugins import Plugin
     from sysgym.bench.run.episodes import Played
     from sysgym.cli.episode.video import Video
     from sysgym.scenarios import Scenario
@@ -113,7 +114,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     Raises:
         SysgymError: A name is unknown, options do not fit together, or a file cannot be written.
     """
-    from sysgym.bench.contenders import load_plugin
+    from sysgym.bench.plugins import load_plugin
     from sysgym.bench.run.episodes import make_contender
     from sysgym.cli.estimates import say_how_long
     from sysgym.errors import SysgymError

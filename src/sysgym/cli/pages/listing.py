@@ -70,7 +70,7 @@ def print_lists(
 def load_plugins(plugins: Sequence[Path]) -> None:
     """Import the user's Python files."""
     if plugins:
-        from sysgym.bench.contenders import load_plugin
+        from sysgym.bench.plugins import load_plugin
 
         for plugin in plugins:
             load_plugin(plugin)

@@ -67,7 +67,8 @@ def neighbours(
     trust: TrustOption = False,
 ) -> None:
     """Play pairs of laws on alternate flows of a network. The same command resumes it."""
-    from sysgym.bench.contenders import load_plugin, parse_contender
+    from sysgym.bench.contenders import parse_contender
+    from sysgym.bench.plugins import load_plugin
     from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import CongestionScenario, load_scenario, parse_overrides
     from sysgym.scenarios.files import write_atomically

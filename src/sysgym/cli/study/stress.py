@@ -90,7 +90,8 @@ def stress(
 
     The same command resumes it. Without a condition it tries all kinds that the family has.
     """
-    from sysgym.bench.contenders import load_plugin, parse_contender
+    from sysgym.bench.contenders import parse_contender
+    from sysgym.bench.plugins import load_plugin
     from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import load_scenario
     from sysgym.scenarios.files import write_atomically

@@ -80,6 +80,40 @@ def test_a_row_for_each_task_is_a_mean_over_its_life(
     assert job.counters[0, 0, 4:].sum() == 0.0
 
 
+def test_what_was_not_measured_is_what_was_known_before(read: Read, write_rows: WriteRows) -> None:
+    rows = [HEADER, "a,t1,0,10,4,1", "a,t1,10,20,,2", "a,t1,20,30,6,3", "a,t2,0,10,,1", "a,t2,10,20,8,2"]
+    source = read("table", write_rows("mine.csv", rows))
+    counters = source.job("a").counters[:, 0]
+    assert counters[0, :, 0].tolist() == [4.0, 4.0, 6.0]
+    assert counters[1, :, 0].tolist() == [0.0, 8.0, 0.0]  # nothing before the first, nothing after the end
+    assert source.missing_values == {"cpu": 2}
+
+
+def test_a_few_tasks_with_two_rows_do_not_change_what_rows_are(read: Read, write_rows: WriteRows) -> None:
+    rows = [HEADER, *(f"a,t{k},0,40,6,1" for k in range(4)), "a,t9,0,10,4,1", "a,t9,10,40,8,1"]
+    job = read("table", write_rows("mine.csv", rows)).job("a")
+    assert job.window_s == 10.0
+    assert job.counters[4, 0, :, 0].tolist() == [7.0] * 4
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+def test_of_overlapping_rows_the_first_in_time_is_kept(
+    read: Read, write_rows: WriteRows, order: list[int]
+) -> None:
+    mine = ["a,t1,0,10,1,1", "a,t1,5,12,2,2", "a,t1,11,20,3,3"]
+    others = [f"a,t2,{10 * k},{10 * k + 10},1,1" for k in range(4)]
+    source = read("table", write_rows("mine.csv", [HEADER, *(mine[k] for k in order), *others]))
+    assert source.malformed == {"a row begins before the one before it of the same task has ended": 1}
+    assert source.job("a").latency_s.tolist() == [20.0, 40.0]
+
+
+def test_a_header_may_have_blanks(read: Read, write_rows: WriteRows) -> None:
+    rows = ["job, task, start_s, end_s, cpu", "a,t1,0,10,1", "a,t2,0,10,1e300", "a,t2,0,10,1"]
+    source = read("table", write_rows("mine.csv", rows))
+    assert source.malformed == {"not a number": 1}
+    assert source.rows_read == 3
+
+
 def test_what_is_left_out_is_counted(read: Read, write_rows: WriteRows) -> None:
     rows = [
         *WINDOWS,

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from sysgym.bench.contenders import Contender, load_plugin, parse_contender
+from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.leaderboard import contest
 from sysgym.bench.leaderboard.entries import Entry, read_entry
 from sysgym.bench.leaderboard.neighbours import NEIGHBOURS, SEEDS, add_rows, replay, sharing_of
+from sysgym.bench.plugins import load_plugin
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS
 from sysgym.envs.congestion.sharing import Sharing

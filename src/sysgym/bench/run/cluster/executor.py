@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sysgym.bench.contenders import PluginFile
+from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.rows import Row
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.cluster.chunks import Chunks

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sysgym.bench.contenders import PluginFile, load_plugin
+from sysgym.bench.plugins import PluginFile, load_plugin
 from sysgym.bench.results.records import RUN
 from sysgym.bench.results.rows import Row
 from sysgym.bench.results.versions import must_match, versions
