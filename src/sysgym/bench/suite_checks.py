@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from sysgym.bench.contenders import contender_from, parse_contender
+from sysgym.bench.contenders import Contender, contender_from, parse_contender
 from sysgym.bench.plugins import Plugin
 from sysgym.errors import ScenarioError, SysgymError, UnknownName
-from sysgym.scenarios import Scenario, Suite, load_scenario
+from sysgym.scenarios import ContenderSpec, Scenario, Suite, load_scenario
 from sysgym.scenarios.errors import Problem, closest_names
 from sysgym.scenarios.families import evaluation_of
 
@@ -41,24 +42,7 @@ def _contender_problems(
                 if isinstance(item, str):
                     parse_contender(item, plugins, scenario.family, scenario.env_id)
                 else:
-                    made = [
-                        contender_from(
-                            item.name,
-                            item.transport,
-                            item.agent,
-                            plugins,
-                            scenario.family,
-                            point,
-                            scenario.env_id,
-                        )
-                        for point in item.points
-                    ]
-                    if item.grid and made[0].learned:
-                        yield Problem(
-                            f"{key}.grid",
-                            ", ".join(item.grid),
-                            f"none: {item.agent} is learned and chooses its constants in training",
-                        )
+                    yield from _explicit_problems(key, item, scenario, plugins)
             except UnknownName as error:
                 yield Problem(key, error.name, f"a known {error.kind}", _did_you_mean(error.suggestions))
             except SysgymError as error:
@@ -67,6 +51,28 @@ def _contender_problems(
                     item if isinstance(item, str) else item.name,
                     f"a contender of {scenario.name}: {error}",
                 )
+
+
+def _explicit_problems(
+    key: str, item: ContenderSpec, scenario: Scenario, plugins: Sequence[Plugin]
+) -> Iterator[Problem]:
+    """Yield what is wrong with the grid of a contender.
+
+    Raises:
+        UnknownName: A combination of its values names what does not exist.
+        SysgymError: A value is out of bounds.
+    """
+
+    def made(parameters: Mapping[str, Any]) -> Contender:
+        names = (item.name, item.transport, item.agent)
+        return contender_from(*names, plugins, scenario.family, parameters, scenario.env_id)
+
+    if item.grid and made(item.parameters).learned:
+        expected = f"none: {item.agent} is learned and chooses its constants in training"
+        yield Problem(f"{key}.grid", ", ".join(item.grid), expected)
+        return
+    for point in item.points:
+        made(point)
 
 
 def _metric_problems(suite: Suite, scenarios: Sequence[Scenario]) -> Iterator[Problem]:

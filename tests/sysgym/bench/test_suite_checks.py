@@ -41,6 +41,31 @@ def test_misspelt_metrics_and_contenders_are_told_at_once_before_anything_is_pla
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        ("beta = [0.4, 0.8]", ""),
+        ("bta = [0.4, 0.8]", 'a known constant of swift: did you mean "beta"'),
+        ("beta = [0.4, 9.0]", "swift: beta is 9, expected 0.05 to 2"),
+    ],
+)
+def test_every_value_of_a_grid_is_checked(
+    write_suite: WriteSuite, tmp_path: Path, grid: str, words: str
+) -> None:
+    path = write_suite(f'{{ name = "swift", transport = "swift", agent = "max", grid = {{ {grid} }} }}')
+    text = path.read_text()
+    path.write_text(
+        text.replace("[[metrics]]", 'constants = { score = "return", episodes = 2 }\n\n[[metrics]]', 1)
+    )
+    if not words:
+        make_plan(load_suite(path), tmp_path / "out")
+        return
+    with pytest.raises(ScenarioError) as caught:
+        make_plan(load_suite(path), tmp_path / "out")
+    (problem,) = caught.value.problems
+    assert words in f"{problem.expected}: {problem.advice}"
+
+
 def test_a_row_never_names_a_split_that_its_seed_is_not_of(
     write_suite: WriteSuite, tmp_path: Path, tiny: Path
 ) -> None:
