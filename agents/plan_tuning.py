@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import gymnasium as gym
@@ -136,6 +136,7 @@ class Search(ABC):
         self._rng = episode_rng(env, STREAM)
         most = self._world.most_measurements
         self._most = most if self._measurements is None else min(self._measurements, most)
+        self._first = self._world.starts()
         self._seen: dict[Plan, float] = {}
         self._tried = {self._world.plan}
         self._search()
@@ -163,7 +164,8 @@ class Search(ABC):
         for run in range(MOST_RUNS):
             trials = max(most - self._world.predicted, 0)
             if trials or not best:
-                best.append(annealed(self._world, self._predicted_s, self._rng, trials, warmth * 2.0**run))
+                warmer = warmth * 2.0**run
+                best.append(annealed(self._world, self._first, self._predicted_s, self._rng, trials, warmer))
         return min(best, key=self._predicted_s)
 
     def _measure(self, plan: Plan) -> None:
@@ -184,11 +186,10 @@ class RandomSearch(Search):
     name = "random_search"
 
     def _search(self) -> None:
-        first = self._world.starts()
-        for plan in first:
+        for plan in self._first:
             self._predicted_s(plan)
         for _ in range(self._evaluations):
-            plan = first[self._rng.integers(len(first))]
+            plan = self._first[self._rng.integers(len(self._first))]
             for _ in range(self._rng.integers(1, MOST_CHANGES + 1)):
                 other = self._world.random_neighbour(plan, self._rng)
                 plan = plan if other is None else other
@@ -233,7 +234,7 @@ class LocalSearch(Search):
     name = "local_search"
 
     def _search(self) -> None:
-        for plan in (self._anneal(self._evaluations // 2, WARMTH), *self._world.starts()):
+        for plan in (self._anneal(self._evaluations // 2, WARMTH), *self._first):
             self._measure(plan)
         while self._world.tried < self._most:
             near = [plan for plan in self._world.neighbours(self._world.best_plan) if plan not in self._tried]
@@ -252,25 +253,31 @@ class Oracle(PlanningAgent[World]):
 
     def plan(self, world: World) -> Plan:
         """Return the plan."""
-        rng = episode_rng(world, STREAM)
-        found = annealed(world, world.true_time_s, rng, EVALUATIONS, WARMTH)
-        near = dict.fromkeys((found, *world.starts(), world.plan))
+        rng, first = episode_rng(world, STREAM), world.starts()
+        found = annealed(world, first, world.true_time_s, rng, EVALUATIONS, WARMTH)
+        near = dict.fromkeys((found, *first, world.plan))
         return min((descended(world, plan, world.true_time_s) for plan in near), key=world.true_time_s)
 
 
 def annealed(
-    world: World, judged_s: Callable[[Plan], float], rng: np.random.Generator, trials: int, warmth: float
+    world: World,
+    first: Sequence[Plan],
+    judged_s: Callable[[Plan], float],
+    rng: np.random.Generator,
+    trials: int,
+    warmth: float,
 ) -> Plan:
     """Return the best plan that simulated annealing sees, from the best of the first plans.
 
     Args:
         world: The environment, for its job.
+        first: The first plans.
         judged_s: Time of a plan that is to be short.
         rng: Generator of the changes.
         trials: Changes that are tried.
         warmth: Temperature at the beginning, as a share of the time of the step.
     """
-    plan = min(world.starts(), key=judged_s)
+    plan = min(first, key=judged_s)
     time_s = judged_s(plan)
     best, best_s, warm_s = plan, time_s, warmth * time_s
     for trial in range(trials):

@@ -54,8 +54,8 @@ def save_policy(model: Any, path: str | PathLike[str], env: gym.Env[Any, Any] | 
     scenario = getattr(world, "scenario", None)
     if not isinstance(scenario, Scenario):
         raise SysgymError(f"{type(world).__name__} is no environment of sysgym, so no scenario can play it")
-    _check_spaces(model, env)
-    kwargs = {} if env.spec is None else env.spec.kwargs
+    kwargs: Mapping[str, Any] = {} if env.spec is None else env.spec.kwargs
+    _check_spaces(model, env, kwargs)
     own = {name: kwargs[name] for name in _KEPT if isinstance(kwargs.get(name), str | int | list | tuple)}
     own = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
     # Rates in their own unit are like those of a linear scale, once the network's last layer is scaled.
@@ -101,7 +101,7 @@ def _first_env(model: Any) -> gym.Env[Any, Any]:
     return first
 
 
-def _check_spaces(model: Any, env: gym.Env[Any, Any]) -> None:
+def _check_spaces(model: Any, env: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> None:
     """Raise SysgymError unless the policy sees what the environment shows, and acts in it directly."""
     own = env.unwrapped.observation_space
     if isinstance(own, gym.spaces.Dict):
@@ -111,10 +111,9 @@ def _check_spaces(model: Any, env: gym.Env[Any, Any]) -> None:
     changed = [type(one).__name__ for one in _wrappers(env) if isinstance(one, between)]
     if model.get_vec_normalize_env() is not None:
         changed.append("VecNormalize")
-    observation = {} if env.spec is None else env.spec.kwargs
-    if observation.get("observation", "default") != "default":
+    if kwargs.get("observation", "default") != "default":
         changed.append("the argument observation")
-    spaces = env.unwrapped.observation_space, env.unwrapped.action_space
+    spaces = own, env.unwrapped.action_space
     if changed or (model.observation_space, model.action_space) != spaces:
         by = f" ({', '.join(changed)})" if changed else ""
         raise SysgymError(

@@ -173,9 +173,10 @@ def _own_trainer(agent: str, scenario: Scenario) -> str:
         return info.trainer
     transports = get_family(scenario.family).transports
     kind = "an agent" if info else "a transport" if transports and agent in transports.names() else ""
-    able = ", ".join(_trainable(scenario))
-    listing = (f"it is {kind} of which nothing is trained; " if kind else "") + f"on {scenario.name}: {able}"
-    raise UnknownName("learning algorithm", agent, _trainable(scenario), listing=listing)
+    able = _trainable(scenario)
+    listing = f"it is {kind} of which nothing is trained; " if kind else ""
+    listing += f"on {scenario.name}: {', '.join(able)}"
+    raise UnknownName("learning algorithm", agent, able, listing=listing)
 
 
 def _trainable(scenario: Scenario) -> list[str]:
