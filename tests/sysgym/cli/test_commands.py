@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -213,6 +214,16 @@ def test_the_lists_have_what_a_users_file_brings(agents_file: Path, command_line
     done = command_line("list", "agents", "--plugin", agents_file)
     assert done.returncode == 0, done.stderr
     assert {"sleepy", "fragile", "deadly"} <= {line.split("\t")[0] for line in done.stdout.splitlines()}
+
+
+def test_the_command_of_a_page_loads_what_the_page_needed(
+    agents_file: Path, command_line: CommandLine
+) -> None:
+    done = command_line("show", "sleepy", "--plugin", agents_file)
+    assert done.returncode == 0, done.stderr
+    command = done.stdout.splitlines()[-1]
+    assert command.startswith("sysgym run ")
+    assert command.endswith(f" --contender sleepy --plugin {shlex.quote(str(agents_file))}")
 
 
 def test_every_name_that_is_listed_has_a_page(call: Call) -> None:

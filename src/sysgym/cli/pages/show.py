@@ -55,13 +55,18 @@ def show_page(
     load_plugins(plugins)
     found, thing = find(name, "scenario" if kind is None and picture is not None else kind)
     if found == "scenario":
-        _scenario(thing, name, picture)
+        command = _scenario(thing, name, picture)
     elif picture is not None:
         raise SysgymError(f"--picture: expected a scenario, {name} was given as {kind}")
     elif found == "suite":
-        _suite(thing, name)
+        command = _suite(thing, name)
     else:
-        _PAGES[found](thing)
+        command = _PAGES[found](thing)
+    if command:
+        own = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins)
+        page().print(f"sysgym {command}{own}", style="dim", soft_wrap=True)
+    if picture is not None:
+        print(f"Picture: {picture}")
 
 
 def find(name: str, kind: str | None = None) -> tuple[str, Any]:
@@ -125,9 +130,10 @@ def find(name: str, kind: str | None = None) -> tuple[str, Any]:
     return kind, things[kind]()
 
 
-def _policy(policy: Shipped) -> None:
+def _policy(policy: Shipped) -> str:
     """Print the card of a policy that is included in the package."""
     _print_markdown(policy.card)
+    return ""
 
 
 def _print_markdown(text: str) -> None:
@@ -167,7 +173,7 @@ def _heading(title: str, *lines: str) -> None:
     out.print()
 
 
-def _environment(env_id: str) -> None:
+def _environment(env_id: str) -> str:
     from gymnasium.envs.registration import load_env_creator
 
     from sysgym.registration import ENVIRONMENTS
@@ -187,10 +193,11 @@ def _environment(env_id: str) -> None:
                     rows=meanings.items(),
                 )
             )
+    return ""
 
 
-def _scenario(scenario: Scenario, given: str, picture: Path | None = None) -> None:
-    """Print the page of a scenario.
+def _scenario(scenario: Scenario, given: str, picture: Path | None = None) -> str:
+    """Print the page of a scenario; return the command that plays it.
 
     Args:
         scenario: The scenario.
@@ -236,9 +243,7 @@ def _scenario(scenario: Scenario, given: str, picture: Path | None = None) -> No
             out.print(_indented(reference))
         out.print()
     reference = family.evaluation.reference
-    out.print(f"sysgym run {shlex.quote(given)} --contender {reference}", style="dim")
-    if picture is not None:
-        out.print(f"Picture: {picture}")
+    return f"run {shlex.quote(given)} --contender {reference}"
 
 
 def _tables(value: Any) -> dict[str, BaseModel]:
@@ -292,8 +297,13 @@ def _vary(vary: Mapping[str, Sequence[Any]], ranges: Mapping[str, Range]) -> str
     return "; ".join([*listed, *drawn])
 
 
-def _suite(suite: Suite, given: str) -> None:
-    """Print the page of a suite; ``given`` is its name or its file, as the user gave it."""
+def _suite(suite: Suite, given: str) -> str:
+    """Print the page of a suite; return the command that plays it.
+
+    Args:
+        suite: The suite.
+        given: Its name or its file, as the user gave it.
+    """
     out = page()
     _heading(f"{suite.name}: {suite.title}", suite.description)
     tasks = [
@@ -319,7 +329,7 @@ def _suite(suite: Suite, given: str) -> None:
     else:
         out.print("Metrics: those of each scenario's family")
     out.print()
-    out.print(f"sysgym bench {shlex.quote(given)}", style="dim")
+    return f"bench {shlex.quote(given)}"
 
 
 def _tuning(task: TaskSpec) -> str:
@@ -328,7 +338,8 @@ def _tuning(task: TaskSpec) -> str:
     return f"; constants by {task.constants.score} on {task.constants.episodes} of {task.constants.split}"
 
 
-def _transport(transport: Any) -> None:
+def _transport(transport: Any) -> str:
+    """Print the page of a transport; return a command that plays it, if there is one."""
     law = transport.on_ack if transport.receiver is None else transport.receiver.on_data
     module = inspect.getmodule(law)
     _heading(
@@ -351,11 +362,12 @@ def _transport(transport: Any) -> None:
     if module is not None and module.__doc__:
         out.print()
         out.print(module.__doc__.strip())
-    if not transport.rate_driven:
-        out.print()
-        keys = f" --set queue.classes={transport.needs_classes}" if transport.needs_classes > 1 else ""
-        keys += " --set queue.trim=true" if transport.needs_trimming else ""
-        out.print(f"sysgym run dumbbell-10g --contender {transport.name}{keys}", style="dim")
+    if transport.rate_driven:
+        return ""
+    out.print()
+    keys = f" --set queue.classes={transport.needs_classes}" if transport.needs_classes > 1 else ""
+    keys += " --set queue.trim=true" if transport.needs_trimming else ""
+    return f"run dumbbell-10g --contender {transport.name}{keys}"
 
 
 _LOSS_RECOVERY = {
@@ -389,7 +401,8 @@ def _default_scenario(env_id: str) -> str:
     return str(default)
 
 
-def _agent(info: AgentInfo) -> None:
+def _agent(info: AgentInfo) -> str:
+    """Print the page of an agent; return the command that makes or plays it."""
     from sysgym.scenarios import list_scenarios
     from sysgym.scenarios.families import family_with_transports
 
@@ -402,17 +415,15 @@ def _agent(info: AgentInfo) -> None:
     _heading(f"{info.short_name}: {info.summary}", kind)
     out = page()
     if info.learned:
-        made_by = f"train {info.short_name} {scenario}"
         if info.name == "onnx":
-            made_by = "export CHECKPOINT --out FILE.onnx"
-        out.print(f"sysgym {made_by}", style="dim")
-        return
+            return "export CHECKPOINT --out FILE.onnx"
+        return f"train {info.short_name} {scenario}"
     out.print(inspect.getdoc(info.factory()) or "")
     out.print()
-    out.print(f"sysgym run {scenario} --contender {info.short_name}", style="dim")
+    return f"run {scenario} --contender {info.short_name}"
 
 
-_PAGES: Mapping[str, Callable[[Any], None]] = {
+_PAGES: Mapping[str, Callable[[Any], str]] = {
     "environment": _environment,
     "transport": _transport,
     "agent": _agent,
