@@ -58,8 +58,15 @@ def world_of(env: gym.Env[Any, Any], agent: str, kind: type[World]) -> World:
     """
     world = env.unwrapped
     if not isinstance(world, kind):
-        raise SysgymError(f'the agent "{agent}" plays {kind.__name__}, not {type(world).__name__}')
+        raise SysgymError(f'the agent "{agent}" plays {_played(kind)}, not {type(world).__name__}')
     return world
+
+
+def _played(kind: type[Any]) -> str:
+    """Return the name of a class; those of its subclasses if it only is a base of theirs."""
+    if not any(getattr(getattr(kind, name), "__isabstractmethod__", False) for name in dir(kind)):
+        return kind.__name__
+    return " or ".join(sorted(_played(one) for one in kind.__subclasses__()))
 
 
 def episode_rng(env: gym.Env[Any, Any], stream: int) -> np.random.Generator:

@@ -24,7 +24,8 @@ def test_a_second_one_is_refused_until_the_first_has_ended(tmp_path: Path) -> No
         pass
 
 
-def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+def test_a_lock_ends_with_its_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     holds = "import sys; from pathlib import Path; from sysgym.scenarios.locks import alone_in\n"
     holds += "with alone_in(Path(sys.argv[1]), 'trains in'):\n    print(flush=True); sys.stdin.read()"
     with subprocess.Popen(
@@ -36,6 +37,9 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
         with pytest.raises(SysgymError, match="another process trains in"):
             alone_in(tmp_path, "trains in", wait_s=0.2).__enter__()
         assert time.monotonic() - began_s >= 0.2
+        assert caplog.messages == [
+            f"{tmp_path}: another process trains in this folder; waiting for it to end"
+        ]
         process.kill()
         with alone_in(tmp_path, "trains in", wait_s=30.0):
             pass

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
+import math
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.trace_errors import TraceError
-from sysgym.scenarios.files import make_folder, own_file, replacing, storing
-
-_log = logging.getLogger(__name__)
+from sysgym.scenarios.files import make_folder, replacing, storing
+from sysgym.scenarios.locks import alone_in
 
 _VERSION = 1  # of the content; the next version reads the trace again
 _INDEX = "index"
@@ -60,23 +59,9 @@ class TraceCache:
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         self.folder = cache_folder() / digest[:20]
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Let one process at a time make the arrays; others wait until it has finished or ended."""
-        import fcntl
-
-        make_folder(self.folder / _PARTS)
-        with storing(self.folder):
-            handle = own_file(self.folder / ".lock", os.O_RDWR | os.O_CREAT)
-            try:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    _log.info("another process reads the same trace; waiting for it")
-                    fcntl.flock(handle, fcntl.LOCK_EX)
-                yield
-            finally:
-                os.close(handle)
+        return alone_in(self.folder, "reads a trace into", wait_s=math.inf)
 
     def index(self) -> Arrays | None:
         """Return the arrays of :meth:`finish`; None if the trace has not been read entirely."""
@@ -92,6 +77,7 @@ class TraceCache:
         Raises:
             StorageError: It cannot be written.
         """
+        make_folder(self.folder / _PARTS)
         _write(self.folder / _PARTS / f"{name}.npz", arrays)
 
     def finish(self, index: Arrays) -> None:

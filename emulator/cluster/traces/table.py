@@ -237,7 +237,7 @@ def read_table(files: Sequence[Path], tally: Tally) -> Windows:
     if not len(job):
         raise TraceError(
             files[0],
-            f"none of the {tally.rows_read} rows is usable",
+            f"none of the {tally.rows_read} rows is usable{_reasons(files, columns, tally)}",
             TITLE,
             "correct the table, or jobs.format",
         )
@@ -253,6 +253,27 @@ def read_table(files: Sequence[Path], tally: Tally) -> Windows:
         list(jobs), tuple(counters), job[order], task[order], start_s[order], end_s[order], mean[order]
     )
     return _without_overlaps(rows, tally)
+
+
+def _reasons(files: Sequence[Path], columns: Sequence[str], tally: Tally) -> str:
+    """Return why no row is usable, for a message; empty if there is none."""
+    reasons = [f"{count} × {reason}" for reason, count in tally.malformed.most_common()]
+    if tally.malformed[NOT_A_NUMBER]:
+        reasons.append(f"the first one: {_first_wrong_number(files, columns)}")
+    return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def _first_wrong_number(files: Sequence[Path], columns: Sequence[str]) -> str:
+    """Return the first text that should be a number and is not, with its place."""
+    for path in files:
+        for block in blocks(path, len(columns), Tally()):
+            for row in zip(*block, strict=True):
+                for name, text in zip(columns, row, strict=True):
+                    required = name in ("start_s", "end_s")
+                    wrong = numbers([text])[1][0] or (required and not text)
+                    if name not in ("job", "task") and text.strip() != name and wrong:
+                        return f"{name} is {text!r} in {path.name}"
+    return "a number is too large"
 
 
 def _columns(path: Path) -> list[str]:

@@ -132,9 +132,11 @@ PATH_FEATURES = (*(f"path_{name}" for name in _PATH_FEATURES), "fair_rate")
 
 
 def get_feature_group(group: str | FeatureGroup) -> FeatureGroup:
-    """Return a feature group given by name or as an object; raises UnknownName."""
+    """Return a feature group given by name or as an object; raises UnknownName or ArgumentError."""
     if isinstance(group, FeatureGroup):
         return group
+    if not isinstance(group, str):
+        raise ArgumentError(f"features: expected names or FeatureGroup objects, got {group!r}")
     if group not in FEATURES:
         raise UnknownName("feature group", group, FEATURES)
     return FEATURES[group]
@@ -150,7 +152,8 @@ class ObservationBuilder:
 
     Raises:
         UnknownName: If there is no such feature group.
-        ArgumentError: If ``history`` is less than 1, or there are no features or duplicate ones.
+        ArgumentError: If ``history`` is less than 1, or there are no features, duplicate ones, or one of
+            another type.
     """
 
     def __init__(self, fabric: Fabric, features: Sequence[str | FeatureGroup], history: int) -> None:

@@ -226,6 +226,13 @@ def test_the_command_of_a_page_loads_what_the_page_needed(
     assert command.endswith(f" --contender sleepy --plugin {shlex.quote(str(agents_file))}")
 
 
+def test_a_command_without_the_option_for_own_files_is_printed_without_it(
+    agents_file: Path, command_line: CommandLine
+) -> None:
+    done = command_line("show", "onnx", "--plugin", agents_file)
+    assert done.stdout.splitlines()[-1] == "sysgym export CHECKPOINT --out FILE.onnx"
+
+
 def test_every_name_that_is_listed_has_a_page(call: Call) -> None:
     for kind in ("envs", "scenarios", "transports", "agents", "suites"):
         names = [line.split("\t")[0] for line in call("list", kind)[1].splitlines()]

@@ -63,7 +63,8 @@ def show_page(
     else:
         command = _PAGES[found](thing)
     if command:
-        own = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins)
+        reads_plugins = not command.startswith("export ")
+        own = "".join(f" --plugin {shlex.quote(str(plugin))}" for plugin in plugins if reads_plugins)
         page().print(f"sysgym {command}{own}", style="dim", soft_wrap=True)
     if picture is not None:
         print(f"Picture: {picture}")

@@ -143,7 +143,10 @@ def test_what_is_left_out_is_counted(read: Read, write_rows: WriteRows) -> None:
         (["job,task,start_s,end_s", "a,t,0,1"], "1 to 256 counters"),
         (["job,task,start_s,end_s,cpu,cpu", "a,t,0,1,1,1"], "each once"),
         ([HEADER], "none of the 0 rows is usable"),
-        ([HEADER, "a,t,1,0,1,1"], "none of the 1 rows is usable"),
+        ([HEADER, "a,t,1,0,1,1"], r"none of the 1 rows is usable \(1 × end before start\)"),
+        ([HEADER, "a,t,0,soon,1,1"], r"1 × not a number; the first one: end_s is 'soon' in mine\.csv"),
+        ([HEADER, "a,t,,1,1,1"], "the first one: start_s is '' in"),
+        ([HEADER, "a,t,0,1e300,1,1"], "the first one: a number is too large"),
         (["a,t1,0,10,1,1", "a,t2,0,10,1,1"], "no column job"),
     ],
 )

@@ -141,6 +141,11 @@ def test_features_are_checked(make_env: MakeEnv, features: Any) -> None:
         make_env(features=features)
 
 
+def test_a_feature_is_a_name_or_a_group(make_env: MakeEnv) -> None:
+    with pytest.raises(ValueError, match="expected names or FeatureGroup objects, got <class 'object'>"):
+        make_env(features=[object])
+
+
 def test_history_is_checked(make_env: MakeEnv) -> None:
     with pytest.raises(ValueError, match="at least 1 interval"):
         make_env(history=0)
