@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from sysgym.scenarios.errors import MOST_PROBLEMS, Problem, ScenarioError, UnknownName
+from sysgym.scenarios.errors import MOST_PROBLEMS, Problem, ScenarioError, SysgymError, UnknownName
 from sysgym.scenarios.interrupts import interrupts_deferred
 from sysgym.scenarios.names import ENV_ID, FILE_NAME
 from sysgym.scenarios.overrides import apply_overrides, stop_varying
@@ -198,6 +198,38 @@ class Splits(Table):
     def having(self, seed: int) -> str | None:
         """Return the name of the split that has a seed; None if it is outside every split."""
         return next((name for name in SPLIT_NAMES if seed in self[name]), None)
+
+    def choose(self, split: str | None, seed: int | None) -> tuple[str, int]:
+        """Return split and seed of an episode with defaults filled in.
+
+        Args:
+            split: Name of a split; None: the one that has the seed, or ``test``.
+            seed: Episode seed; None: the first one of the split.
+
+        Raises:
+            UnknownName: There is no such split.
+            SysgymError: The seed is not in the split, or in none, so that the episode would be mislabelled.
+        """
+        if seed is None:
+            split = split or "test"
+            return split, self[split].first_seed
+        having = self.having(seed)
+        if split is None and having is None:
+            ranges = ", ".join(f"{name} {self._ends(name)}" for name in SPLIT_NAMES)
+            raise SysgymError(
+                f"seed {seed} is outside every split of the scenario: {ranges}. Choose a seed of one, or use"
+                ' any seed in Python: env.reset(options={"episode_seed": ...})'
+            )
+        chosen = split or having
+        assert chosen is not None
+        if seed not in self[chosen]:
+            is_of = f"is in the split {having}" if having else "is outside every split"
+            raise SysgymError(f"seed {seed} {is_of}; {chosen} has the seeds {self._ends(chosen)}")
+        return chosen, seed
+
+    def _ends(self, name: str) -> str:
+        first, last = self[name].seeds
+        return f"{first} to {last}"
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check that the splits are disjoint, and that the varied values are few enough to be checked."""

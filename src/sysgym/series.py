@@ -294,22 +294,18 @@ def record(
     Raises:
         UnknownName: There is no such scenario, contender, split or link.
         ScenarioError: The scenario is invalid.
-        SysgymError: There would be too many samples, or the scenario has no network.
+        SysgymError: The seed is not in the split, or in none; there would be too many samples; or the
+            scenario has no network.
     """
     from sysgym.bench.contenders import parse_contender
     from sysgym.bench.run.episodes import make_contender, play
     from sysgym.scenarios import load_scenario
-    from sysgym.scenarios.schema.common import SPLIT_NAMES
 
     loaded = load_scenario(scenario, overrides=overrides)
     if isinstance(contender, str):
         contender = parse_contender(contender, family=loaded.family)
     contender = contender.with_shipped(loaded.name)
-    if split is None:
-        split = next((name for name in SPLIT_NAMES if seed in loaded.splits[name]), "test")
-    if split not in SPLIT_NAMES:
-        raise UnknownName("split", split, SPLIT_NAMES)
-    seed = loaded.splits[split].first_seed if seed is None else seed
+    split, seed = loaded.splits.choose(split, seed)
     env, agent = make_contender(loaded.resolved(), split, contender)
     try:
         watch = Watch(

@@ -214,6 +214,10 @@ def test_what_cannot_be_recorded_is_refused(tiny: Path, tmp_path: Path, dctcp: T
         record(tiny, links=["west->eats"])
     with pytest.raises(UnknownName, match="train"):
         record(tiny, split="tarin")
+    with pytest.raises(SysgymError, match="seed 5000 is outside every split"):
+        record(tiny, seed=5000)
+    with pytest.raises(SysgymError, match="seed 3 is in the split train; test has the seeds 200 to 299"):
+        record(tiny, seed=3, split="test")
     with pytest.raises(SysgymError, match="at least 1e-9"):
         record(tiny, interval_s=0.0)
     with pytest.raises(UnknownName, match="no port is named"):

@@ -117,7 +117,7 @@ def make_plan(
     trainings = {
         training.name: training
         for training in (
-            Training.from_spec(spec, load_scenario(spec.scenario), folder) for spec in suite.training
+            Training.from_spec(spec, load_scenario(spec.scenario), folder, plugins) for spec in suite.training
         )
     }
     worlds = [load_scenario(name) for name in suite.matrix.scenarios] if suite.matrix else []
@@ -127,27 +127,47 @@ def make_plan(
         contenders = _contenders(task, scenario, extras, plugins, folder)
         seeds = _seeds(scenario, task.split, task.seed_values, extras.n_seeds)
         trained_on = load_scenario(task.trained_on) if task.trained_on else scenario
-        tunings = _tunings(task, scenario, contenders, folder)
-        plan.tunings.update({tuning.name: tuning for tuning in tunings.values()})
+        tunings = _tunings(task, scenario, task.split, contenders, folder)
         _add(plan, scenario, task.split, contenders, seeds, trained_on, tunings)
     if suite.matrix is not None:
         _add_matrix(plan, suite.matrix, worlds, extras, plugins)
-    first = suite.tasks[0]
     for name in extras.scenarios:
-        scenario = load_scenario(name)
-        everyone = {
-            contender.name: contender
-            for task in suite.tasks
-            if load_scenario(task.scenario).family == scenario.family
-            for contender in _contenders(task, scenario, extras, plugins, folder)
-        }
-        count = extras.n_seeds or len(first.seed_values)
-        seeds = _seeds(scenario, first.split, [scenario.splits[first.split].first_seed], count)
-        ready = [one for one in everyone.values() if not one.learned or one.checkpoint is not None]
-        _add(plan, scenario, first.split, ready, seeds, scenario)
+        _add_scenario(plan, load_scenario(name), extras, plugins, folder)
     if suite.validation_episodes:
         _add_milestones(plan, suite.validation_episodes)
     return plan
+
+
+def _add_scenario(
+    plan: Plan, scenario: Scenario, extras: Extras, plugins: Sequence[Plugin], folder: Path
+) -> None:
+    """Add a scenario of the command line, for the contenders of its family that need no training."""
+    tasks = [task for task in plan.suite.tasks if load_scenario(task.scenario).family == scenario.family]
+    contenders: dict[str, Contender] = {}
+    tunings: dict[str, Tuning] = {}
+    for task in tasks:
+        found = [
+            one.with_shipped(scenario.name) for one in _contenders(task, scenario, extras, plugins, folder)
+        ]
+        new = {one.name: one for one in found if one.name not in contenders}
+        contenders |= {
+            name: one for name, one in new.items() if not one.learned or one.checkpoint is not None
+        }
+        tuned = _tunings(task, scenario, tasks[0].split, found, folder)
+        tunings |= {name: tuning for name, tuning in tuned.items() if name in new}
+    if not contenders:
+        raise SysgymError(
+            f'{scenario.name}: the suite "{plan.suite.name}" has no contender for it; expected a scenario of'
+            f" {', '.join(_families(plan.suite))}"
+        )
+    split = tasks[0].split
+    count = extras.n_seeds or len(tasks[0].seed_values)
+    seeds = _seeds(scenario, split, [scenario.splits[split].first_seed], count)
+    _add(plan, scenario, split, list(contenders.values()), seeds, scenario, tunings)
+
+
+def _families(suite: Suite) -> list[str]:
+    return sorted({load_scenario(task.scenario).family for task in suite.tasks})
 
 
 def _add_matrix(
@@ -178,11 +198,12 @@ def _add_milestones(plan: Plan, count: int) -> None:
         heuristics = [one for one in contenders.values() if not one.learned and not one.privileged]
         learned = next((cell.contender for cell in plan.cells if cell.training == name), None)
         if heuristics and learned is not None:
+            tunings = {cell.contender.name: cell.tuning for cell in cells if cell.tuning is not None}
             scenario = cells[0].scenario
             first = scenario.splits["validation"].first_seed
             seeds = tuple(_seeds(scenario, "validation", [first], count))
             plan.milestones.append(
-                Milestones(training, scenario.resolved(), tuple(heuristics), learned, seeds)
+                Milestones(training, scenario.resolved(), tuple(heuristics), learned, seeds, tunings)
             )
 
 
@@ -201,12 +222,21 @@ def _contenders(
 
 
 def _tunings(
-    task: TaskSpec, scenario: Scenario, contenders: Sequence[Contender], folder: Path
+    task: TaskSpec, scenario: Scenario, split: str, contenders: Sequence[Contender], folder: Path
 ) -> dict[str, Tuning]:
-    """Return the tuning of every contender with a grid, by the contender's name."""
+    """Return the tuning of every contender with a grid, by the contender's name.
+
+    Raises:
+        SysgymError: Constants would be chosen on the split that is played.
+    """
     playing = {contender.name: contender for contender in contenders}
+    if task.constants is not None and task.constants.split == split:
+        raise SysgymError(
+            f"{scenario.name}: constants would be chosen on the split {split}, which is played;"
+            " play another split"
+        )
     return {
-        item.name: Tuning.from_spec(task.constants, item, playing[item.name], scenario, folder)
+        item.name: Tuning.from_spec(task.constants, item, playing[item.name], scenario, split, folder)
         for item in task.contenders
         if isinstance(item, ContenderSpec) and item.grid and task.constants is not None
     }
@@ -241,6 +271,7 @@ def _add(
             )
     if any(cell.scenario.name == scenario.name and cell.split == split for cell in plan.cells):
         raise SysgymError(f'{scenario.name}: the scenario is in the suite "{plan.suite.name}" already')
+    plan.tunings.update({tuning.name: tuning for tuning in (tunings or {}).values()})
     for contender in contenders:
         trainings = _trainings_of(plan, trained_on, contender)
         ready = contender if trainings else contender.with_shipped(trained_on.name)

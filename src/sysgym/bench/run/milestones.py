@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +49,7 @@ class Milestones:
         heuristics: Contenders that are neither learned nor privileged.
         learned: Contender of the training.
         seeds: Episode seeds.
+        tunings: Name of a heuristic -> name of the tuning that chooses its constants.
     """
 
     training: Training
@@ -56,6 +57,14 @@ class Milestones:
     heuristics: tuple[Contender, ...]
     learned: Contender
     seeds: tuple[int, ...]
+    tunings: Mapping[str, str] = field(default_factory=dict)
+
+    def with_constants(self, chosen: Mapping[str, Contender]) -> Milestones:
+        """Return the job with the heuristics that the tunings of these names have chosen."""
+        heuristics = (
+            chosen[self.tunings[one.name]] if one.name in self.tunings else one for one in self.heuristics
+        )
+        return replace(self, heuristics=tuple(heuristics))
 
     @property
     def label(self) -> str:
@@ -73,7 +82,7 @@ class Milestones:
     def _identity(self, sha256: str) -> dict[str, Any]:
         return {
             "checkpoint_sha256": sha256,
-            "heuristics": [heuristic.name for heuristic in self.heuristics],
+            "heuristics": [list(map(str, heuristic.identity)) for heuristic in self.heuristics],
             "seeds": list(self.seeds),
         }
 

@@ -118,9 +118,12 @@ class _Agenda:
             for name, training in plan.trainings.items()
             if finished[name] is None
         )
-        for name, trained in finished.items():
-            if trained is not None:
-                self._add_milestones(name, trained)
+        self._trained = {name: trained for name, trained in finished.items() if trained is not None}
+        self._tuned = {
+            name: plan.tunings[name].chosen(tuned) for name, tuned in chosen.items() if tuned is not None
+        }
+        for name in self._milestones:
+            self._add_milestones(name)
 
     def _job(self, cell: Cell, trained: Trained | None) -> EpisodeJob:
         contender = cell.contender
@@ -141,16 +144,29 @@ class _Agenda:
     def _tuned_job(self, cell: Cell, tuning: Tuning, tuned: Tuned) -> EpisodeJob:
         return self._job(replace(cell, contender=tuning.chosen(tuned)), None)
 
-    def _add_milestones(self, name: str, trained: Trained) -> None:
-        milestones = self._milestones.get(name)
-        if milestones is not None and milestones.missing(trained):
+    def _add_milestones(self, name: str) -> None:
+        """Add the milestones of a training as soon as it and the tunings of its heuristics have finished."""
+        milestones, trained = self._milestones.get(name), self._trained.get(name)
+        if (
+            milestones is None
+            or trained is None
+            or not self._tuned.keys() >= set(milestones.tunings.values())
+        ):
+            return
+        milestones = milestones.with_constants(self._tuned)
+        if milestones.missing(trained):
             self.milestones.append(milestones)
 
     def release(self, training: Training, trained: Trained) -> None:
-        self._add_milestones(training.name, trained)
+        self._trained[training.name] = trained
+        self._add_milestones(training.name)
         self.episodes.extend(self._job(cell, trained) for cell in self.waiting.pop(training.name, []))
 
     def release_tuned(self, tuning: Tuning, tuned: Tuned) -> None:
+        self._tuned[tuning.name] = tuning.chosen(tuned)
+        for name, milestones in self._milestones.items():
+            if tuning.name in milestones.tunings.values():
+                self._add_milestones(name)
         cells = self.waiting.pop(tuning.name, [])
         self.episodes.extend(self._tuned_job(cell, tuning, tuned) for cell in cells)
 

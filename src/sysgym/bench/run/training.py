@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sysgym.bench.contenders import file_sha256
 from sysgym.bench.energy import DEFAULT, EnergySettings
+from sysgym.bench.plugins import Plugin
 from sysgym.bench.results.records import TrainedFields, read_record
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.training_energy import EnergyRecord
@@ -52,6 +53,7 @@ class Training:
         action_scale: Mapping from the policy's output to a rate.
         hyper_parameters: Hyperparameters of the algorithm.
         folder: Folder of checkpoints and curves.
+        plugins: Digests of the user's files that define the environment or the agent, sorted.
         energy: Measurement of energy; not part of the training's identity.
     """
 
@@ -65,11 +67,21 @@ class Training:
     action_scale: str
     hyper_parameters: tuple[tuple[str, Any], ...]
     folder: str
+    plugins: tuple[str, ...] = ()
     energy: EnergySettings = DEFAULT
 
     @classmethod
-    def from_spec(cls, spec: TrainingSpec, scenario: Scenario, results: Path) -> Training:
-        """Return the training that a suite describes, with a folder inside the results folder."""
+    def from_spec(
+        cls, spec: TrainingSpec, scenario: Scenario, results: Path, plugins: Iterable[Plugin] = ()
+    ) -> Training:
+        """Return the training that a suite describes, with a folder inside the results folder.
+
+        Args:
+            spec: The training as the suite describes it.
+            scenario: Scenario of the training.
+            results: Results folder.
+            plugins: The user's loaded files.
+        """
         name = f"{spec.agent}-{scenario.name}-seed{spec.seed}"
         return cls(
             name,
@@ -82,6 +94,13 @@ class Training:
             spec.action_scale,
             tuple(spec.hyper_parameters.items()),
             str(results / TRAINING_FOLDER / name),
+            tuple(
+                sorted(
+                    plugin.sha256
+                    for plugin in plugins
+                    if scenario.env_id in plugin.environments or spec.agent in plugin.agents
+                )
+            ),
         )
 
     @property
@@ -91,7 +110,7 @@ class Training:
 
     def identity(self) -> dict[str, Any]:
         """Return the values by which a folder is recognised as one of this training."""
-        return {
+        identity = {
             "agent": self.agent,
             "scenario_sha256": self.scenario_sha256,
             "total_steps": self.total_steps,
@@ -101,6 +120,7 @@ class Training:
             "hyper_parameters": json.loads(json.dumps(dict(self.hyper_parameters))),
             "versions": list(must_match(versions())),
         }
+        return {**identity, "plugins": list(self.plugins)} if self.plugins else identity
 
     def finished(self) -> Trained | None:
         """Return the result if the training is finished with its checkpoint unchanged, otherwise None."""

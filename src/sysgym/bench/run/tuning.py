@@ -46,7 +46,8 @@ class Tuning:
         contender: Contender without the constants of the grid.
         points: Parameters of every point.
         constants: Names of the constants of the grid.
-        split: Split of the episodes.
+        task_split: Split that the contender plays with the constants; with the scenario, it names the task.
+        split: Split of the episodes on which constants are chosen.
         seeds: Episode seeds.
         score: What is averaged: :data:`RETURN`, or a key in ``episode_metrics``.
         higher_is_better: Whether the best point has the highest mean.
@@ -58,6 +59,7 @@ class Tuning:
     contender: Contender
     points: tuple[Point, ...]
     constants: tuple[str, ...]
+    task_split: str
     split: str
     seeds: tuple[int, ...]
     score: str
@@ -66,7 +68,13 @@ class Tuning:
 
     @classmethod
     def from_spec(
-        cls, spec: TuningSpec, item: ContenderSpec, contender: Contender, scenario: Scenario, results: Path
+        cls,
+        spec: TuningSpec,
+        item: ContenderSpec,
+        contender: Contender,
+        scenario: Scenario,
+        task_split: str,
+        results: Path,
     ) -> Tuning:
         """Return the tuning of a suite's contender, with a file inside the results folder.
 
@@ -75,6 +83,7 @@ class Tuning:
             item: The contender as the suite describes it, with a grid.
             contender: The same contender, to be played.
             scenario: Scenario of the task.
+            task_split: Split of the task.
             results: Results folder.
 
         Raises:
@@ -92,17 +101,18 @@ class Tuning:
             contender,
             item.points,
             tuple(item.grid),
+            task_split,
             spec.split,
             tuple(range(first, first + spec.episodes)),
             spec.score,
             spec.direction == "higher",
-            str(results / TUNING_FOLDER / f"{scenario.name}-{contender.name}.json"),
+            str(results / TUNING_FOLDER / scenario.name / task_split / f"{contender.name}.json"),
         )
 
     @property
     def name(self) -> str:
         """Name, unique within the suite and distinct from those of trainings."""
-        return f"tuning {self.contender.name}-{self.scenario['name']}"
+        return f"tuning {self.contender.name} for {self.scenario['name']}, {self.task_split}"
 
     @property
     def label(self) -> str:

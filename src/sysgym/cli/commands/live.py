@@ -49,9 +49,11 @@ def live(
         str, typer.Option("--host", help="Address to listen on; others than 127.0.0.1 are reachable by all.")
     ] = "127.0.0.1",
     speed: Annotated[
-        float,
-        typer.Option("--speed", min=1 / 64, max=64.0, help="1: an episode takes half a minute."),
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            "--speed", min=1 / 64, max=64.0, show_default="1.0", help="1: an episode takes half a minute."
+        ),
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
     record: Annotated[
         Path | None,
@@ -82,10 +84,17 @@ def live(
     if check and replay is None:
         raise SysgymError("--check compares a recording with a new simulation: give --replay FILE too")
     if replay is not None:
-        if contender or seed is not None or set_ or record is not None:
-            raise SysgymError(
-                "--replay shows a recording as it is: -c, --seed, --set and --record do not apply"
-            )
+        given = {
+            "-c": contender,
+            "--seed": seed,
+            "--set": set_,
+            "--record": record,
+            "--speed": speed,
+            "--plugin": plugin,
+            "--trust": trust or None,
+        }
+        if wrong := [name for name, value in given.items() if value is not None]:
+            raise SysgymError(f"--replay shows a recording as it is: omit {', '.join(wrong)}")
         _show_recording(replay, export, check, host, port, no_browser)
         return
     assert scenario is not None
@@ -95,7 +104,7 @@ def live(
     if export is not None:
         _export(run, record, export)
     else:
-        _serve(run, speed, record, host, port, no_browser)
+        _serve(run, 1.0 if speed is None else speed, record, host, port, no_browser)
 
 
 def _run(
@@ -112,7 +121,6 @@ def _run(
 
     from sysgym.bench.contenders import parse_contender
     from sysgym.bench.plugins import load_plugin
-    from sysgym.cli.episode.run import split_and_seed
     from sysgym.cli.estimates import say_how_long
     from sysgym.live.run import Run
     from sysgym.scenarios import get_family, load_scenario, parse_overrides
@@ -129,7 +137,7 @@ def _run(
         )
         for text in texts
     ]
-    split, chosen = split_and_seed(scenario, None, seed)
+    split, chosen = scenario.splits.choose(None, seed)
     say_how_long([(scenario, len(contenders))])
     return Run(scenario, split, chosen, contenders)
 

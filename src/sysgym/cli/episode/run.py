@@ -127,7 +127,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
     contender = _contender(episode, plugins, scenario).with_shipped(scenario.name)
     contender = replace(contender, trusted=episode.trust)
-    split, seed = split_and_seed(scenario, episode.split, episode.seed)
+    split, seed = scenario.splits.choose(episode.split, episode.seed)
     backends = get_family(scenario.family).backends
     if episode.backend is not None and not backends:
         raise SysgymError(f"--backend: {scenario.name} has no network and runs in the simulator only")
@@ -138,36 +138,36 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     env, agent = make_contender(
         scenario.resolved(), split, contender, render_mode=render_mode, backend=episode.backend
     )
-    if render_mode == "rgb_array":
-        _prepare_pictures(env, contender, shown)
-    write_files = files.watch(env) if files.wanted else None
+    with closing(env):
+        if render_mode == "rgb_array":
+            _prepare_pictures(env, contender, shown)
+        write_files = files.watch(env) if files.wanted else None
 
-    out = console(stderr=as_json)
-    with _video(shown, scenario) as video:
-        out.print(
-            Text.assemble((scenario.name, "bold"), f"  {contender.parts}  ({split} split, seed {seed})")
-        )
-        began_s = time.perf_counter()
-        try:
-            played = _play(env, agent, seed, shown, video, out)
-        except KeyboardInterrupt:
-            if video is not None:
-                out.print(f"stopped; {video.path} has the first {video.n_frames} frames")
-            raise
-        total, steps, info, decision_ms = played
-        wall_s = time.perf_counter() - began_s
-    written = []
-    if write_files is not None:
-        about = about_episode(scenario, contender, split, seed, info["episode_metrics"])
-        written = write_files(about)
-    if shown.picture is not None:
-        _write_picture(env, shown.picture)
-        written.insert(0, f"picture: {shown.picture}")
-    if video is not None:
-        written.insert(
-            0, f"video: {video.path} ({video.n_frames} frames, {video.n_frames / video.fps:.3g} s)"
-        )
-    env.close()
+        out = console(stderr=as_json)
+        with _video(shown, scenario) as video:
+            out.print(
+                Text.assemble((scenario.name, "bold"), f"  {contender.parts}  ({split} split, seed {seed})")
+            )
+            began_s = time.perf_counter()
+            try:
+                played = _play(env, agent, seed, shown, video, out)
+            except KeyboardInterrupt:
+                if video is not None:
+                    out.print(f"stopped; {video.path} has the first {video.n_frames} frames")
+                raise
+            total, steps, info, decision_ms = played
+            wall_s = time.perf_counter() - began_s
+        written = []
+        if write_files is not None:
+            about = about_episode(scenario, contender, split, seed, info["episode_metrics"])
+            written = write_files(about)
+        if shown.picture is not None:
+            _write_picture(env, shown.picture)
+            written.insert(0, f"picture: {shown.picture}")
+        if video is not None:
+            written.insert(
+                0, f"video: {video.path} ({video.n_frames} frames, {video.n_frames / video.fps:.3g} s)"
+            )
     if as_json:
         for line in written:
             out.print(line, highlight=False)
@@ -265,40 +265,6 @@ def _contender(episode: Episode, plugins: Sequence[Plugin], scenario: Scenario) 
             raise SysgymError(f'--checkpoint: the agent "{contender.agent}" takes no checkpoint')
         contender = contender.with_checkpoint(episode.checkpoint)
     return contender
-
-
-def split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> tuple[str, int]:
-    """Return split and seed with defaults filled in: the seed's split, or the first seed of the test split.
-
-    Raises:
-        SysgymError: The seed is not in the split, or in none, so that the episode would be mislabelled.
-    """
-    from sysgym.errors import SysgymError
-    from sysgym.scenarios.schema.common import SPLIT_NAMES
-
-    if seed is None:
-        split = split or "test"
-        return split, scenario.splits[split].first_seed
-    if split is None:
-        split = scenario.splits.having(seed)
-    elif seed not in scenario.splits[split]:
-        having = scenario.splits.having(seed)
-        is_of = f"is in the split {having}" if having else "is outside every split"
-        raise SysgymError(
-            f"--seed {seed} {is_of} of {scenario.name}; {split} has the seeds {_ends(scenario, split)}"
-        )
-    if split is None:
-        ranges = ", ".join(f"{name} {_ends(scenario, name)}" for name in SPLIT_NAMES)
-        raise SysgymError(
-            f"--seed {seed} is outside every split of {scenario.name}: {ranges}. Choose a seed of one, or"
-            ' use any seed in Python: env.reset(options={"episode_seed": ...})'
-        )
-    return split, seed
-
-
-def _ends(scenario: Scenario, split: str) -> str:
-    first, last = scenario.splits[split].seeds
-    return f"{first} to {last}"
 
 
 def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float, out: Console) -> Played:

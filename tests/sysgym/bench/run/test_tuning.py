@@ -143,7 +143,7 @@ def test_a_damaged_record_is_made_again(write: Write, tmp_path: Path) -> None:
     plan = _plan(write(("clock",)), out)
     run_plan(plan, out, command="test")
     (tuning,) = plan.tunings.values()
-    (path,) = (out / TUNING_FOLDER).iterdir()
+    (path,) = (out / TUNING_FOLDER).rglob("*.json")
     kept = tuning.finished()
     assert kept is not None
     record = json.loads(path.read_text())

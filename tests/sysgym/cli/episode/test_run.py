@@ -13,6 +13,8 @@ import matplotlib.image
 import pytest
 
 from sysgym.bench.results.rows import read_rows
+from sysgym.bench.run.episodes import make_contender
+from sysgym.errors import SysgymError
 
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 Call = Callable[..., tuple[int, str, str]]
@@ -70,6 +72,27 @@ def test_what_is_left_out_is_found(tiny: Path, call: Call) -> None:
     assert code == 0
     assert "paced under aimd" in out
     assert "(train split, seed 3)" in out
+
+
+def test_the_environment_is_closed_after_an_error(
+    tiny: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+
+    def make(*arguments: Any, **options: Any) -> tuple[Any, Any]:
+        made.extend(make_contender(*arguments, **options))
+        made[0].unwrapped.close = lambda: made.append("closed")
+        return made[0], made[1]
+
+    def fail(*_: Any) -> None:
+        raise SysgymError("it stops here")
+
+    monkeypatch.setattr("sysgym.bench.run.episodes.make_contender", make)
+    monkeypatch.setattr("sysgym.bench.run.episodes.play", fail)
+    code, _, err = call("run", tiny)
+    assert code == 2
+    assert "it stops here" in err
+    assert made[2:] == ["closed"]
 
 
 def test_a_key_of_the_scenario_is_replaced(tiny: Path, call: Call) -> None:
@@ -167,7 +190,7 @@ def test_traces_that_cannot_be_written_are_refused(tiny: Path, call: Call, tmp_p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--seed", "25000"], ["outside every split of tiny", "train 0 to 99", "test 200 to 299"]),
+        (["--seed", "25000"], ["outside every split", "train 0 to 99", "test 200 to 299"]),
         (["--seed", "3", "--split", "test"], ["is in the split train", "test has the seeds 200 to 299"]),
         (["--seed", "25000", "--split", "test"], ["is outside every split", "test has the seeds 200 to 299"]),
     ],
