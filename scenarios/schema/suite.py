@@ -268,8 +268,6 @@ class MetricSpec(Table):
     name: str = Field(min_length=1, description="key in episode_metrics; left out where a scenario lacks it")
     direction: Literal["higher", "lower"] = Field(description="which is better")
     label: str = Field(min_length=1, pattern=LINE, description="what the report calls it")
-    unit: str = Field(default="", pattern=LINE, description="unit after scaling, as shown")
-    scale: Annotated[float, Field(gt=0.0)] = Field(default=1.0, description="shown value per SI value")
 
 
 class Suite(Table):

@@ -37,8 +37,6 @@ seeds = [10000, 10007]
 name = "goodput_bps"
 direction = "higher"
 label = "Goodput"
-unit = "Gb/s"
-scale = 1e-9
 """
 
 
@@ -64,7 +62,7 @@ def test_a_suite_says_who_plays_what(tmp_path: Path) -> None:
     assert training.hyper_parameters == {"learning_rate": 3e-4, "n_steps": 128, "net": (64, 64)}
     assert (training.seed, training.n_envs) == (0, 1)
     (metric,) = suite.metrics
-    assert (metric.direction, metric.scale, metric.unit) == ("higher", 1e-9, "Gb/s")
+    assert (metric.direction, metric.label) == ("higher", "Goodput")
 
 
 def test_seeds_of_a_training_stand_for_as_many_entries(tmp_path: Path) -> None:
@@ -169,7 +167,6 @@ WRONG: dict[str, tuple[str, str, str, Any, str]] = {
         'one of "train", "validation", "test"',
     ),
     "direction": ('"higher"', '"up"', "metrics[0].direction", "up", 'one of "higher", "lower"'),
-    "scale": ("1e-9", "0.0", "metrics[0].scale", 0.0, "more than 0"),
     "hyper-parameter of another form": (
         "[64, 64]",
         "[[64]]",

@@ -65,15 +65,11 @@ METRICS = """
 name = "goodput_bps"
 direction = "higher"
 label = "Goodput"
-unit = "Mb/s"
-scale = 1e-6
 
 [[metrics]]
 name = "queue_delay_p99_s"
 direction = "lower"
 label = "Queueing delay, p99"
-unit = "ms"
-scale = 1e3
 """
 
 AGENTS = '''\
