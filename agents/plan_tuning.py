@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import episode_rng, world_of
 from sysgym.envs.plan_tuning import STOP, PlanTuningEnv
-from sysgym.scenarios.errors import SysgymError
 
 World = PlanTuningEnv[Any, Any]
 WorldT = TypeVar("WorldT", bound=World)
@@ -118,13 +118,10 @@ class Search(ABC):
     name = "search"
 
     def __init__(self, evaluations: int = EVALUATIONS, measurements: int | None = None) -> None:
-        budgets: list[Any] = [evaluations, *([] if measurements is None else [measurements])]
-        if not all(isinstance(one, int) and one >= 1 for one in budgets):
-            raise SysgymError(
-                f"{self.name}: expected whole numbers, evaluations >= 1 and measurements >= 1 or None,"
-                f" got {evaluations!r} and {measurements!r}"
-            )
-        self._evaluations, self._measurements = evaluations, measurements
+        self._evaluations = in_range(self.name, "evaluations", evaluations, least=1)
+        if measurements is not None:
+            in_range(self.name, "measurements", measurements, least=1)
+        self._measurements = measurements
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Search, and measure plans.
@@ -215,9 +212,7 @@ class Annealing(Search):
         self, evaluations: int = EVALUATIONS, measurements: int | None = None, warmth: float = WARMTH
     ) -> None:
         super().__init__(evaluations, measurements)
-        if not warmth > 0.0:
-            raise SysgymError(f"annealing: expected warmth > 0, got {warmth!r}")
-        self._warmth = warmth
+        self._warmth = in_range(self.name, "warmth", warmth, above=0.0)
 
     def _search(self) -> None:
         self._anneal(self._evaluations, self._warmth)

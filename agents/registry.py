@@ -20,6 +20,7 @@ from os import PathLike
 from threading import RLock
 from typing import Any, TypeVar
 
+from sysgym.agents.arguments import check_types
 from sysgym.agents.info import AgentInfo
 from sysgym.agents.protocol import Agent
 from sysgym.scenarios.errors import SysgymError, UnknownName
@@ -145,9 +146,10 @@ def make_agent(
     Raises:
         UnknownName: If there is no such agent.
         SysgymError: If the checkpoint is missing, invalid or belongs to another agent, or if the agent has no
-            such parameter.
+            such parameter or does not take its value.
     """
     info = agent_info(name, family)
+    given = parameters
     if info.learned:
         if checkpoint is None:
             raise SysgymError(
@@ -166,6 +168,7 @@ def make_agent(
         inspect.signature(factory).bind(**parameters)
     except TypeError as error:
         raise SysgymError(f'the agent "{name}" cannot be made with {parameters}: {error}') from error
+    check_types(info.short_name, factory, given)
     try:
         agent: Agent = factory(**parameters)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""Base class of environments with discrete actions that are all allowed, and a drawn scenario."""
+"""Base class of environments with discrete actions and a scenario that is drawn anew in every episode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
-from sysgym.envs.lifecycle import Lifecycle, Phase, whole_number
+from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase, whole_number
 from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
 from sysgym.envs.rewards import Reward, reward_of, total
 from sysgym.scenarios import Scenario
@@ -20,7 +20,7 @@ ScenarioT = TypeVar("ScenarioT", bound=Scenario)
 
 
 class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
-    """Environment with discrete actions that are all allowed.
+    """Environment with discrete actions; all of them are allowed, unless a subclass has a mask.
 
     Attributes:
         SCENARIO: Class of the family's scenarios.
@@ -38,7 +38,7 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
         "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 8,
     }
-    ARGUMENTS = OBSERVATION_ARGUMENT
+    ARGUMENTS: ClassVar[Kinds] = OBSERVATION_ARGUMENT
     SCENARIO: type[ScenarioT]
     REWARDS: ClassVar[Mapping[str, Reward[Any]]]
     FAMILY_REWARDS: ClassVar[Sequence[Mapping[str, Reward[Any]]]] = ()
@@ -72,8 +72,10 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
         self.drawn: ScenarioT
 
     @property
-    def observation_index(self) -> list[str]:
-        """Name of every value of the default observation."""
+    def observation_index(self) -> list[str] | None:
+        """Name of every value of the observation; None if it is no vector."""
+        if not isinstance(self.observation_space, gym.spaces.Box):
+            return None
         if self.observer is self.OBSERVERS["default"]:
             return self._names()
         shape = self.observation_space.shape or (0,)
@@ -95,7 +97,7 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
         super().reset(seed=seed)
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         self.drawn = self.scenario.draw(self.split, self.episode_seed)
-        self._begin(self.episode_seed)
+        self._prepare(self.episode_seed)
         self._phase = Phase.RUNNING
         self._show()
         return self.observer.observe(self._state()), {"reward_terms": self.reward.no_terms(), **self._info()}
@@ -124,13 +126,17 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
     def _n_actions(self) -> int:
         """Number of actions."""
 
-    @abstractmethod
     def _names(self) -> list[str]:
-        """Return the name of every value of the default observation."""
+        """Return the name of every value of the default observation, if it is a vector."""
+        raise NotImplementedError
+
+    def _prepare(self, episode_seed: int) -> None:
+        """Bring everything to the beginning of an episode."""
+        self._begin(episode_seed)
 
     @abstractmethod
     def _begin(self, episode_seed: int) -> None:
-        """Draw the problem of an episode."""
+        """Draw the problem of an episode from the drawn scenario."""
 
     @abstractmethod
     def _act(self, action: int) -> tuple[Any, bool]:

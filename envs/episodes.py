@@ -12,7 +12,7 @@ import numpy as np
 from sysgym.scenarios import Scenario, load_scenario, scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError, UnknownName
 from sysgym.scenarios.families import families
-from sysgym.scenarios.schema.common import LARGEST_SEED
+from sysgym.scenarios.schema.splits import LARGEST_SEED
 
 ScenarioT = TypeVar("ScenarioT", bound=Scenario)
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from sysgym.envs.decisions import BoolArray, DecisionEnv, ScenarioT
+from sysgym.envs.decisions import BoolArray, DecisionEnv
+from sysgym.envs.discrete import ScenarioT
 from sysgym.envs.rewards import Reward, Weights
 from sysgym.scenarios.errors import SysgymError
 
@@ -223,7 +224,7 @@ class PlanTuningEnv(DecisionEnv[ScenarioT, PlanOutcome], Generic[ScenarioT, Plan
         mask[STOP] = True
         return mask
 
-    def _act(self, action: int) -> None:
+    def _decide(self, action: int) -> None:
         if action != STOP:
             self._measure(self._after(action))
         if action == STOP or self.tried >= self.most_measurements:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from sysgym.scenarios.errors import SysgymError, UnknownName
-from sysgym.scenarios.schema.common import Reward as OfScenario
+from sysgym.scenarios.schema.tables import Reward as OfScenario
 
 Weights = Mapping[str, float]
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
         scenario_names,
         suite_names,
     )
-    from sysgym.scenarios.schema.common import Scenario
     from sysgym.scenarios.schema.congestion import CongestionScenario
     from sysgym.scenarios.schema.placement import PlacementScenario
+    from sysgym.scenarios.schema.scenario import Scenario
     from sysgym.scenarios.schema.stragglers import GeneratedJobs, StragglerScenario, TraceJobs
     from sysgym.scenarios.schema.suite import (
         ContenderSpec,
@@ -87,7 +87,7 @@ _MODULES = {
         "scenario_names",
         "suite_names",
     ),
-    "schema.common": ("Scenario",),
+    "schema.scenario": ("Scenario",),
     "schema.congestion": ("CongestionScenario",),
     "schema.placement": ("PlacementScenario",),
     "schema.stragglers": ("GeneratedJobs", "StragglerScenario", "TraceJobs"),

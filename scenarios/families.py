@@ -19,7 +19,7 @@ from sysgym.scenarios.errors import SysgymError, UnknownName
 from sysgym.scenarios.family import Environment, Evaluation, Family, load_entry
 
 if TYPE_CHECKING:
-    from sysgym.scenarios.schema.common import Scenario
+    from sysgym.scenarios.schema.scenario import Scenario
 
 GROUP = "sysgym.families"
 """Entry-point group in which other packages name their families."""
@@ -140,7 +140,7 @@ def scenario_model(family: str) -> type[Scenario]:
     Raises:
         UnknownName: If there is no such family.
     """
-    from sysgym.scenarios.schema.common import Scenario
+    from sysgym.scenarios.schema.scenario import Scenario
 
     model = load_entry(get_family(family).scenario)
     assert isinstance(model, type)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from sysgym.scenarios.errors import SysgymError
 
 if TYPE_CHECKING:
-    from sysgym.scenarios.schema.common import Scenario
+    from sysgym.scenarios.schema.scenario import Scenario
 
 
 def load_entry(entry: str) -> Any:

@@ -20,9 +20,9 @@ from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName
 from sysgym.scenarios.families import families, scenario_model
 from sysgym.scenarios.names import environment_names
 from sysgym.scenarios.reading import check_dots, check_shape, parse_toml, read_text
-from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
 from sysgym.scenarios.schema.later_keys import as_written
 from sysgym.scenarios.schema.problems import KeyPath, dotted_key, validated
+from sysgym.scenarios.schema.scenario import Scenario, ScenarioT, overridden
 from sysgym.scenarios.schema.suite import (
     MOST_ENTRIES,
     Suite,

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import world_of
 from sysgym.emulator.bursts.multiplexing import ACTIONS, BATCHES, MOST_PIECES, outcomes
 from sysgym.envs.bursts.mux import BurstMux
@@ -17,19 +18,19 @@ _SLOWDOWN = list(MUX_COLUMNS).index("slowdown")
 
 
 def action_of(batch: int, pieces: int) -> int:
-    """Return the number of an action.
+    """Return the number of an action."""
+    return 0 if batch == 0 or pieces == 0 else ACTIONS.index((batch, pieces))
+
+
+def known_batch(agent: str, batch: int) -> int:
+    """Return a batch.
 
     Raises:
-        SysgymError: If there is no such batch or number of pieces.
+        SysgymError: If there is no such batch.
     """
-    if batch == 0 or pieces == 0:
-        return 0
-    if (batch, pieces) not in ACTIONS:
-        raise SysgymError(
-            f"expected a batch of {BATCHES} and 0 to {MOST_PIECES} pieces,"
-            f" got batch {batch!r}, pieces {pieces!r}"
-        )
-    return ACTIONS.index((batch, pieces))
+    if batch not in BATCHES:
+        raise SysgymError(f"{agent}: batch: expected one of {', '.join(map(str, BATCHES))}, got {batch!r}")
+    return batch
 
 
 class ConstantBackground:
@@ -46,7 +47,8 @@ class ConstantBackground:
     name = "constant_background"
 
     def __init__(self, batch: int = 16, pieces: int = 2) -> None:
-        self._action = action_of(batch, pieces)
+        known_batch(self.name, batch)
+        self._action = action_of(batch, in_range(self.name, "pieces", pieces, least=0, most=MOST_PIECES))
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Check the environment.
@@ -85,13 +87,9 @@ class Aimd:
     name = "aimd_background"
 
     def __init__(self, target: float = 0.15, batch: int = 16, every: int = 5) -> None:
-        if not target > 0.0 or every < 1:
-            raise SysgymError(
-                "aimd_background: expected target > 0 and every >= 1,"
-                f" got target = {target!r}, every = {every!r}"
-            )
-        action_of(batch, 1)
-        self.target, self.batch, self.every = target, batch, every
+        self.batch = known_batch(self.name, batch)
+        self.target = in_range(self.name, "target", target, above=0.0)
+        self.every = in_range(self.name, "every", every, least=1)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Begin with one piece.
@@ -128,11 +126,8 @@ class ModelBased:
     name = "model_background"
 
     def __init__(self, memory: float = 0.8, margin: float = 0.03) -> None:
-        if not 0.0 <= memory < 1.0 or margin < 0.0:
-            raise SysgymError(
-                f"model_background: expected 0 <= memory < 1 and margin >= 0, got {memory!r} and {margin!r}"
-            )
-        self.memory, self.margin = memory, margin
+        self.memory = in_range(self.name, "memory", memory, least=0.0, below=1.0)
+        self.margin = in_range(self.name, "margin", margin, least=0.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Begin with the interference that the scenario expects.

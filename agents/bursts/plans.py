@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import episode_rng, world_of
 from sysgym.emulator.bursts.layers import step_times_s
 from sysgym.emulator.bursts.planning import IntArray, knee_plan, optimal_plan, published_plan
@@ -80,7 +81,7 @@ class FixedGpus(PlanningAgent):
 
     def __init__(self, gpus: int = 4) -> None:
         if gpus < 1 or gpus & (gpus - 1):
-            raise SysgymError(f"fixed_gpus: expected a power of two for gpus, got {gpus!r}")
+            raise SysgymError(f"{self.name}: gpus: expected a power of two, got {gpus!r}")
         self._exponent = gpus.bit_length() - 1
 
     def plan(self, world: BurstPlan) -> IntArray:
@@ -113,9 +114,7 @@ class DeepPool(PlanningAgent):
     name = "deeppool"
 
     def __init__(self, limit: float = 2.0) -> None:
-        if not limit >= 1.0:
-            raise SysgymError(f"deeppool: expected limit >= 1, got {limit!r}")
-        self.limit = limit
+        self.limit = in_range(self.name, "limit", limit, least=1.0)
 
     def plan(self, world: BurstPlan) -> IntArray:
         """Return the plan."""

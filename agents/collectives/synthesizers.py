@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.collectives.base import Synthesizer
 from sysgym.agents.collectives.milp import check_size, optimal_plan
 from sysgym.agents.collectives.search import RULES, TACOS_LIKE, annealing, restarts
 from sysgym.emulator.collectives.schedule import Plan
 from sysgym.emulator.collectives.spread import Spread
-from sysgym.scenarios.errors import SysgymError
 
 
 class TacosAgent(Synthesizer):
@@ -25,7 +23,7 @@ class TacosAgent(Synthesizer):
 
     def __init__(self, runs: int = 16) -> None:
         """Set the number of matchings."""
-        self.runs = _positive(self.name, runs)
+        self.runs = in_range(self.name, "runs", runs, least=1)
 
     def phase_plan(self, start: Spread, rng: np.random.Generator) -> Plan:
         """Return the best of the matchings."""
@@ -43,7 +41,7 @@ class RestartsAgent(Synthesizer):
 
     def __init__(self, runs: int = 32) -> None:
         """Set the number of matchings."""
-        self.runs = _positive(self.name, runs)
+        self.runs = in_range(self.name, "runs", runs, least=1)
 
     def phase_plan(self, start: Spread, rng: np.random.Generator) -> Plan:
         """Return the best of the matchings."""
@@ -61,7 +59,7 @@ class AnnealingAgent(Synthesizer):
 
     def __init__(self, runs: int = 200) -> None:
         """Set the number of matchings."""
-        self.runs = _positive(self.name, runs)
+        self.runs = in_range(self.name, "runs", runs, least=1)
 
     def phase_plan(self, start: Spread, rng: np.random.Generator) -> Plan:
         """Return the best plan found."""
@@ -85,9 +83,3 @@ class MilpAgent(Synthesizer):
         for chunk, hop in zip(first.chunks, first.hops, strict=True):
             played.send(chunk, hop)
         return optimal_plan(alone, first, played.time_s)[0]
-
-
-def _positive(name: str, runs: Any) -> int:
-    if isinstance(runs, float) or runs < 1:
-        raise SysgymError(f'the agent "{name}": runs: expected a whole number, at least 1, got {runs!r}')
-    return int(runs)

@@ -7,10 +7,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import world_of
 from sysgym.envs.compression.grad_compress import GradCompress
 from sysgym.envs.compression.observation import NAMES, expected_gains
-from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.errors import UnknownName
 from sysgym.scenarios.schema.compression import METHODS
 
 _GOODPUT = NAMES.index("goodput")
@@ -34,12 +35,8 @@ class CrossoverAgent:
     name = "crossover"
 
     def __init__(self, hysteresis: float = 0.05, memory: float = 0.25) -> None:
-        if hysteresis < 0.0 or not 0.0 <= memory < 1.0:
-            raise SysgymError(
-                "crossover: expected hysteresis >= 0 and 0 <= memory < 1, "
-                f"got hysteresis = {hysteresis!r}, memory = {memory!r}"
-            )
-        self.hysteresis, self.memory = hysteresis, memory
+        self.hysteresis = in_range(self.name, "hysteresis", hysteresis, least=0.0)
+        self.memory = in_range(self.name, "memory", memory, least=0.0, below=1.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Forget what was measured before.

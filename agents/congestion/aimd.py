@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import world_of
 from sysgym.envs.congestion.base import Array
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
@@ -27,6 +28,9 @@ class AimdAgent:
         delay_limit: Value of the feature ``queue_delay`` above which a port is congested; at 0.5 queueing
             doubles the base RTT.
         start: Initial rate, as a fraction of the line rate.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "aimd"
@@ -35,7 +39,10 @@ class AimdAgent:
         self, increase: float = 0.01, decrease: float = 0.85, delay_limit: float = 0.5, start: float = 0.1
     ) -> None:
         """Set the constants; the class documentation describes them."""
-        self.increase, self.decrease, self.delay_limit, self.start = increase, decrease, delay_limit, start
+        self.increase = in_range(self.name, "increase", increase, least=0.0, most=1.0)
+        self.decrease = in_range(self.name, "decrease", decrease, least=0.0, most=1.0)
+        self.delay_limit = in_range(self.name, "delay_limit", delay_limit, least=0.0)
+        self.start = in_range(self.name, "start", start, least=0.0, most=1.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Look up the congestion signals in the observation, and the ports on each host's paths."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.congestion.fixed_fair import FixedFairAgent
 from sysgym.agents.protocol import world_of
 from sysgym.envs.congestion.base import Array
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.paths import largest_on_paths, paths_of_hosts
-from sysgym.scenarios.errors import SysgymError
 
 
 class FairFeedbackAgent(FixedFairAgent):
@@ -35,9 +34,7 @@ class FairFeedbackAgent(FixedFairAgent):
     def __init__(self, fraction: float = 1.0, gain: float = 0.1) -> None:
         """Set the constants."""
         super().__init__(fraction)
-        if not 0.0 <= gain < math.inf:
-            raise SysgymError(f"fair_feedback: gain: expected 0 or more, got {gain}")
-        self.gain = gain
+        self.gain = in_range(self.name, "gain", gain, least=0.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Compute the shares, and look up the ports on each host's paths."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import gymnasium as gym
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import world_of
 from sysgym.envs.congestion.base import Array
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks
-from sysgym.scenarios.errors import SysgymError
 
 
 class FixedFairAgent:
@@ -31,9 +31,7 @@ class FixedFairAgent:
 
     def __init__(self, fraction: float = 1.0) -> None:
         """Set the fraction."""
-        if not 0.0 < fraction <= 1.0:
-            raise SysgymError(f"{self.name}: fraction: expected above 0 and at most 1, got {fraction}")
-        self.fraction = fraction
+        self.fraction = in_range(self.name, "fraction", fraction, above=0.0, most=1.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Compute the shares."""

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import world_of
 from sysgym.envs.congestion.base import Array
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
@@ -43,6 +44,9 @@ class FlowAimdAgent:
         decrease: Factor in an interval with congestion.
         rtt_limit: Ratio of the round-trip time to the lowest one above which the path is congested.
         loss_limit: Loss fraction above which the path is congested; some links lose packets at random.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "flow_aimd"
@@ -55,8 +59,10 @@ class FlowAimdAgent:
         loss_limit: float = 0.1,
     ) -> None:
         """Set the constants; the class documentation describes them."""
-        self.increase, self.decrease = increase, decrease
-        self.rtt_limit, self.loss_limit = rtt_limit, loss_limit
+        self.increase = in_range(self.name, "increase", increase, least=0.0, most=1.0)
+        self.decrease = in_range(self.name, "decrease", decrease, least=0.0, most=1.0)
+        self.rtt_limit = in_range(self.name, "rtt_limit", rtt_limit, least=1.0)
+        self.loss_limit = in_range(self.name, "loss_limit", loss_limit, least=0.0, most=1.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Start at the current rate of the flow."""

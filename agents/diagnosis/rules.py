@@ -8,9 +8,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.diagnosis.base import FloatArray, PartTable, Questioner
 from sysgym.agents.protocol import episode_rng
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import UnknownName
 
 STREAM = 0xD1A7
 """Random stream of the random agent."""
@@ -33,10 +34,8 @@ class Longest(Questioner):
     name = "longest"
 
     def __init__(self, sign: str = "late", whole: float = 0.8) -> None:
-        if sign not in SIGNS:
-            raise SysgymError(f"{self.name}: expected a sign among {', '.join(SIGNS)}, got {sign!r}")
-        check_share(self.name, "whole", whole)
-        self._sign, self._whole = sign, whole
+        self._sign = known_sign(sign)
+        self._whole = in_range(self.name, "whole", whole, least=0.0, most=1.0)
 
     def culprit(self, parts: PartTable) -> int:
         """Return the row to name."""
@@ -63,13 +62,8 @@ class LargestShare(Questioner):
     name = "largest_share"
 
     def __init__(self, count: int = 5, sign: str = "steady", precise: float = 0.8) -> None:
-        if count < 1 or sign not in SIGNS:
-            raise SysgymError(
-                f"{self.name}: expected count >= 1 and a sign among {', '.join(SIGNS)},"
-                f" got {count!r} and {sign!r}"
-            )
-        check_share(self.name, "precise", precise)
-        self._count, self._sign, self._precise = count, sign, precise
+        self._count, self._sign = in_range(self.name, "count", count, least=1), known_sign(sign)
+        self._precise = in_range(self.name, "precise", precise, least=0.0, most=1.0)
 
     def questions(self, parts: PartTable) -> Sequence[int]:
         """Return the rows to ask about."""
@@ -99,10 +93,8 @@ class Narrowing(Questioner):
     name = "narrowing"
 
     def __init__(self, count: int = 2, precise: float = 0.8) -> None:
-        if count < 1:
-            raise SysgymError(f"{self.name}: expected count >= 1, got {count!r}")
-        check_share(self.name, "precise", precise)
-        self._count, self._precise = count, precise
+        self._count = in_range(self.name, "count", count, least=1)
+        self._precise = in_range(self.name, "precise", precise, least=0.0, most=1.0)
 
     def questions(self, parts: PartTable) -> Sequence[int]:
         """Return the rows to ask about."""
@@ -135,13 +127,8 @@ class Contrast(Questioner):
     name = "contrast"
 
     def __init__(self, count: int = 4, sign: str = "steady", precise: float = 0.8) -> None:
-        if count < 1 or sign not in SIGNS:
-            raise SysgymError(
-                f"{self.name}: expected count >= 1 and a sign among {', '.join(SIGNS)},"
-                f" got {count!r} and {sign!r}"
-            )
-        check_share(self.name, "precise", precise)
-        self._count, self._sign, self._precise = count, sign, precise
+        self._count, self._sign = in_range(self.name, "count", count, least=1), known_sign(sign)
+        self._precise = in_range(self.name, "precise", precise, least=0.0, most=1.0)
 
     def questions(self, parts: PartTable) -> Sequence[int]:
         """Return the rows to ask about."""
@@ -216,7 +203,12 @@ def precise_row(parts: PartTable, values: FloatArray, rows: Sequence[int], preci
     return rank if values[rank] >= precise * values[best] else best
 
 
-def check_share(agent: str, name: str, value: float) -> None:
-    """Raise SysgymError unless a value is from 0 to 1."""
-    if not 0.0 <= value <= 1.0:
-        raise SysgymError(f"{agent}: expected {name} from 0 to 1, got {value!r}")
+def known_sign(sign: str) -> str:
+    """Return a sign.
+
+    Raises:
+        UnknownName: If there is no such sign.
+    """
+    if sign not in SIGNS:
+        raise UnknownName("sign", sign, SIGNS)
+    return sign

@@ -7,11 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.failslow.base import PLACE, noticed, restart
+from sysgym.agents.failslow.rules import log_factor
 from sysgym.agents.protocol import world_of
 from sysgym.emulator.failslow.run import Action
 from sysgym.envs.failslow.fail_slow import FailSlow
-from sysgym.scenarios.errors import SysgymError
 
 _LADDERS = (
     (Action.REBALANCE, Action.REPLACE, Action.RESTART),
@@ -49,13 +50,9 @@ class SkiRental:
     name = "ski_rental"
 
     def __init__(self, multiple: float = 1.0, worker: float = 1.2, link: float = 1.3) -> None:
-        if not multiple >= 0.0 or not min(worker, link) > 1.0:
-            raise SysgymError(
-                "ski_rental: expected multiple >= 0 and factors > 1,"
-                f" got {multiple!r}, {worker!r} and {link!r}"
-            )
-        self._multiple = multiple
-        self._high = (math.log(worker), math.log(worker), math.log(link))
+        self._multiple = in_range(self.name, "multiple", multiple, least=0.0)
+        of_worker = log_factor(self.name, "worker", worker)
+        self._high = (of_worker, of_worker, log_factor(self.name, "link", link))
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Begin with nothing lost.

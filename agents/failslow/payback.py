@@ -7,11 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.failslow.base import PLACE, Noticed, noticed, restart
+from sysgym.agents.failslow.rules import log_factor
 from sysgym.agents.protocol import world_of
 from sysgym.emulator.failslow.run import Action
 from sysgym.envs.failslow.fail_slow import FailSlow
-from sysgym.scenarios.errors import SysgymError
 
 _CAUTION = 1.05
 """Factor of computed steps: factors are measured with errors."""
@@ -35,12 +36,9 @@ class Payback:
     name = "payback"
 
     def __init__(self, base_h: float = 0.3, growth: float = 0.0, slow: float = 1.15) -> None:
-        if not min(base_h, growth) >= 0.0 or not slow > 1.0:
-            raise SysgymError(
-                "payback: expected base_h and growth >= 0 and slow > 1,"
-                f" got {base_h!r}, {growth!r} and {slow!r}"
-            )
-        self._base_h, self._growth, self._high = base_h, growth, math.log(slow)
+        self._base_h = in_range(self.name, "base_h", base_h, least=0.0)
+        self._growth = in_range(self.name, "growth", growth, least=0.0)
+        self._high = log_factor(self.name, "slow", slow)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Remember what is known of the job.

@@ -7,11 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.failslow.base import PLACE, noticed
 from sysgym.agents.protocol import episode_rng, world_of
 from sysgym.emulator.failslow.run import Action
 from sysgym.envs.failslow.fail_slow import FailSlow
-from sysgym.scenarios.errors import SysgymError
 
 STREAM = 0xFA1A
 """Random stream of the random agent."""
@@ -68,8 +68,8 @@ class AlwaysRestart(Never):
     name = "always_restart"
 
     def __init__(self, limit: float = 1.3, wait_h: float = 0.5) -> None:
-        check_limits(self.name, wait_h, limit)
-        self._high, self._wait_h = math.log(limit), wait_h
+        self._high = log_factor(self.name, "limit", limit)
+        self._wait_h = in_range(self.name, "wait_h", wait_h, least=0.0)
 
     def act(self, observation: Any) -> int:
         """Return the action."""
@@ -96,8 +96,9 @@ class Threshold(Never):
     name = "threshold"
 
     def __init__(self, worker: float = 1.5, link: float = 1.5, wait_h: float = 0.5) -> None:
-        check_limits(self.name, wait_h, worker, link)
-        self._worker, self._link, self._wait_h = math.log(worker), math.log(link), wait_h
+        self._worker = log_factor(self.name, "worker", worker)
+        self._link = log_factor(self.name, "link", link)
+        self._wait_h = in_range(self.name, "wait_h", wait_h, least=0.0)
 
     def act(self, observation: Any) -> int:
         """Return the action."""
@@ -131,12 +132,9 @@ class Cusum(Never):
     name = "cusum"
 
     def __init__(self, drift: float = 0.15, limit: float = 1.0, escalation: float = 10.0) -> None:
-        if not min(drift, limit, escalation) > 0.0:
-            raise SysgymError(
-                f"cusum: expected positive values, got drift = {drift!r}, limit = {limit!r},"
-                f" escalation = {escalation!r}"
-            )
-        self._drift, self._limit, self._escalation = drift, limit, escalation
+        self._drift = in_range(self.name, "drift", drift, above=0.0)
+        self._limit = in_range(self.name, "limit", limit, above=0.0)
+        self._escalation = in_range(self.name, "escalation", escalation, above=0.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Begin with empty sums.
@@ -183,7 +181,10 @@ class Cusum(Never):
         return Action.NONE
 
 
-def check_limits(agent: str, wait_h: float, *limits: float) -> None:
-    """Raise SysgymError unless all limits are above 1 and the time is not negative."""
-    if not min(limits) > 1.0 or not wait_h >= 0.0:
-        raise SysgymError(f"{agent}: expected limits > 1 and wait_h >= 0, got {limits!r} and {wait_h!r}")
+def log_factor(agent: str, name: str, factor: float) -> float:
+    """Return the logarithm of an argument that is a factor.
+
+    Raises:
+        SysgymError: If the factor is not above 1.
+    """
+    return math.log(in_range(agent, name, factor, above=1.0))

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.placement.base import Placer
 from sysgym.agents.placement.jobs import annealed_neighbour, assignment_of, greedily
 from sysgym.agents.placement.steps import edges_of_actions, random_program
@@ -139,13 +140,17 @@ class AnnealingAgent(Placer):
     Args:
         evaluations: Budget of cost evaluations of placements or programs per episode.
         assignments: Budget of estimates of several jobs' slowdowns per episode.
+
+    Raises:
+        SysgymError: If a budget is not positive.
     """
 
     name = "annealing"
 
     def __init__(self, evaluations: int = 64, assignments: int = 300) -> None:
         """Set the budgets."""
-        self.budget, self.assignments = evaluations, assignments
+        self.budget = in_range(self.name, "evaluations", evaluations, least=1)
+        self.assignments = in_range(self.name, "assignments", assignments, least=1)
 
     def place(self, world: CollectivePlacement) -> Matrix:
         """Search placements."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.placement.base import Choice, FloatArray, JointView, Placer
 from sysgym.agents.placement.beliefs import Belief, factor_belief, independent_belief
 
@@ -15,6 +16,9 @@ REPEATS = (1, 2, 4, 8)
 
 TOLD_RESIDUAL_SD = 0.02
 """Standard deviation that ``bayes`` gives to what its model leaves out, if the rest is told."""
+
+LARGEST_SD = 10.0
+"""Largest log standard deviation of an argument: exponentials of some of them have to stay finite."""
 
 _LEAST_FREE = 0.05
 """Lower bound of the share of a link left by background traffic, to avoid division by 0."""
@@ -36,13 +40,18 @@ class UcbAgent(Placer):
         prior_sd: Prior standard deviation of a candidate's log cost around the nominal one. Common errors are
             no reason to measure, so it is smaller than the deviations of levels.
         noise_sd: Log standard deviation of a measurement, where it is not told.
+
+    Raises:
+        SysgymError: If a value is negative, or a deviation above :data:`LARGEST_SD`.
     """
 
     name = "ucb"
 
     def __init__(self, width: float = 2.0, prior_sd: float = 0.2, noise_sd: float = 0.1) -> None:
         """Set the constants."""
-        self.width, self.prior_sd, self.noise_sd = width, prior_sd, noise_sd
+        self.width = in_range(self.name, "width", width, least=0.0)
+        self.prior_sd = _deviation(self.name, "prior_sd", prior_sd)
+        self.noise_sd = _deviation(self.name, "noise_sd", noise_sd)
 
     def choose(self, view: JointView) -> Choice:
         """Measure the most promising candidate, or commit."""
@@ -85,6 +94,9 @@ class BayesAgent(Placer):
         level_sd: Log standard deviation of a level's true bandwidth, where it is not told.
         collective_sd: The same of a collective's efficiency.
         noise_sd: Log standard deviation of a measurement, where it is not told.
+
+    Raises:
+        SysgymError: If a deviation is negative, or above :data:`LARGEST_SD`.
     """
 
     name = "bayes"
@@ -97,8 +109,10 @@ class BayesAgent(Placer):
         noise_sd: float = 0.2,
     ) -> None:
         """Set the deviations."""
-        self.residual_sd, self.level_sd = residual_sd, level_sd
-        self.collective_sd, self.noise_sd = collective_sd, noise_sd
+        self.residual_sd = _deviation(self.name, "residual_sd", residual_sd)
+        self.level_sd = _deviation(self.name, "level_sd", level_sd)
+        self.collective_sd = _deviation(self.name, "collective_sd", collective_sd)
+        self.noise_sd = _deviation(self.name, "noise_sd", noise_sd)
 
     def choose(self, view: JointView) -> Choice:
         """Take the most valuable measurement, or commit."""
@@ -176,3 +190,8 @@ def background_log_mean(view: JointView) -> float:
     """Return the log of the mean slowdown of a level by background traffic."""
     free = max(1.0 - view.background, _LEAST_FREE)
     return -float(np.log(free)) + 0.5 * (view.background_sd / free) ** 2
+
+
+def _deviation(agent: str, name: str, value: float) -> float:
+    """Return an argument that is a log standard deviation."""
+    return in_range(agent, name, value, least=0.0, most=LARGEST_SD)

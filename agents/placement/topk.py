@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.placement.base import Choice, JointView, Placer
 from sysgym.agents.placement.measuring import measured_in_turns
 from sysgym.agents.placement.simple import actions_of
@@ -30,13 +31,18 @@ class TopKAgent(Placer):
         measured: Number of candidates that are measured in the joint environment; the default and that of
             ``repeats`` are those of ``scripts/placement/tune_joint.py``.
         repeats: Number of measurements of each.
+
+    Raises:
+        SysgymError: If a number is not positive.
     """
 
     name = "topk"
 
     def __init__(self, k: int = 3, measured: int = 3, repeats: int = 1) -> None:
         """Set the numbers."""
-        self.k, self.measured, self.repeats = k, measured, repeats
+        self.k = in_range(self.name, "k", k, least=1)
+        self.measured = in_range(self.name, "measured", measured, least=1)
+        self.repeats = in_range(self.name, "repeats", repeats, least=1)
 
     def place(self, world: CollectivePlacement) -> Matrix:
         """Evaluate all placements, simulate the best."""

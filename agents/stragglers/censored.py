@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import Checkpoint, Learner
 
@@ -97,6 +98,9 @@ class TobitAgent(Learner):
         ridge: Penalty on the squared coefficients in units of the noise.
         features: See :class:`Learner`.
         action: See :class:`Predictor`.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "tobit"
@@ -105,7 +109,7 @@ class TobitAgent(Learner):
     def __init__(self, ridge: float = 0.1, features: str = "mean", action: str = "relaunch") -> None:
         """Set the penalty."""
         super().__init__(features, action)
-        self.ridge = ridge
+        self.ridge = in_range(self.name, "ridge", ridge, least=0.0)
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Flag running tasks whose expected latency reaches the threshold."""

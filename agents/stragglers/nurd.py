@@ -19,6 +19,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
 from sysgym.scenarios.errors import UnknownName
@@ -168,6 +169,9 @@ class GbtrAgent(Learner):
         features: See :class:`Learner`.
         action: See :class:`Learner`.
         share: Share of the threshold from which a prediction is flagged; 1 in the published evaluation.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "gbtr"
@@ -183,7 +187,8 @@ class GbtrAgent(Learner):
         super().__init__(features, action)
         if regressor not in REGRESSORS:
             raise UnknownName("regressor", regressor, REGRESSORS)
-        self.regressor, self.share = regressor, share
+        self.regressor = regressor
+        self.share = in_range(self.name, "share", share, least=0.0)
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Compare the regression with the threshold."""
@@ -201,6 +206,9 @@ class NurdAgent(GbtrAgent):
         features: See :class:`Learner`.
         action: See :class:`Learner`.
         share: Share of the threshold from which an adjusted latency is flagged.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "nurd"
@@ -216,7 +224,7 @@ class NurdAgent(GbtrAgent):
     ) -> None:
         """Set the constants; the class documentation describes them."""
         super().__init__(regressor, features, action, share)
-        self.alpha, self.scale_latency = alpha, scale_latency
+        self.alpha, self.scale_latency = in_range(self.name, "alpha", alpha), scale_latency
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Forget the previous job and its calibration."""

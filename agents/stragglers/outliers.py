@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.stragglers.base import BoolArray
 from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
 from sysgym.scenarios.errors import UnknownName
@@ -24,6 +25,9 @@ class IsolationForestAgent(Learner):
         n_trees: Number of trees.
         features: See :class:`Learner`.
         action: See :class:`Learner`.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "iforest"
@@ -38,7 +42,8 @@ class IsolationForestAgent(Learner):
     ) -> None:
         """Set the constants."""
         super().__init__(features, action)
-        self.contamination, self.n_trees = contamination, n_trees
+        self.contamination = in_range(self.name, "contamination", contamination, above=0.0, most=0.5)
+        self.n_trees = in_range(self.name, "n_trees", n_trees, least=1)
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Flag outliers."""
@@ -75,6 +80,7 @@ class PyodAgent(Learner):
 
     Raises:
         UnknownName: If the detector is not one of them.
+        SysgymError: If a value is out of range.
     """
 
     extra = "pyod"
@@ -87,8 +93,8 @@ class PyodAgent(Learner):
         super().__init__(features, action)
         if detector not in SETTINGS:
             raise UnknownName("PyOD detector", detector, SETTINGS)
-        self.detector, self.contamination = detector, contamination
-        self.name = detector.lower()
+        self.detector, self.name = detector, detector.lower()
+        self.contamination = in_range(self.name, "contamination", contamination, above=0.0, most=0.5)
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Flag outliers."""

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import episode_rng
 from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
@@ -48,6 +49,9 @@ class PuElkanNotoAgent(_PuLearner):
         features: See :class:`Learner`.
         action: See :class:`Learner`.
         limit: Probability of being like finished tasks below which a task is flagged.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "pu_en"
@@ -62,13 +66,14 @@ class PuElkanNotoAgent(_PuLearner):
     ) -> None:
         """Set the constants; the class documentation describes them."""
         super().__init__(features, action)
-        self.hold_out, self.limit = hold_out, limit
+        self.hold_out = in_range(self.name, "hold_out", hold_out, least=0.0, below=1.0)
+        self.limit = in_range(self.name, "limit", limit, least=0.0, most=1.0)
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Flag tasks that are more probably unlike finished ones."""
         n_finished = len(now.x_finished)
         order = self._rng.permutation(n_finished)
-        n_held = max(1, round(self.hold_out * n_finished))
+        n_held = min(max(1, round(self.hold_out * n_finished)), n_finished - 1)
         held, fitted = now.x_finished[order[:n_held]], now.x_finished[order[n_held:]]
         margin = self._margin(fitted, now.x_running)
         fitted_margin, running_margin = margin(fitted), margin(now.x_running)
@@ -105,6 +110,9 @@ class PuBaggingAgent(_PuLearner):
         features: See :class:`Learner`.
         action: See :class:`Learner`.
         limit: Mean margin below which a task is flagged; finished tasks have positive margins.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "pu_bagging"
@@ -114,7 +122,8 @@ class PuBaggingAgent(_PuLearner):
     ) -> None:
         """Set the constants; the class documentation describes them."""
         super().__init__(features, action)
-        self.n_bags, self.limit = n_bags, limit
+        self.n_bags = in_range(self.name, "n_bags", n_bags, least=1)
+        self.limit = in_range(self.name, "limit", limit)
 
     def flags(self, now: Checkpoint) -> BoolArray:
         """Flag tasks that bags without them classify as running ones."""

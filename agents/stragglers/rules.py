@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import episode_rng
 from sysgym.agents.stragglers.base import (
     BoolArray,
@@ -51,6 +52,9 @@ class RandomRateAgent(Predictor):
     Args:
         rate: The probability.
         action: See :class:`Predictor`.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "random_rate"
@@ -58,7 +62,7 @@ class RandomRateAgent(Predictor):
     def __init__(self, rate: float = 0.1, action: str = "relaunch") -> None:
         """Set the rate."""
         super().__init__(action)
-        self.rate = rate
+        self.rate = in_range(self.name, "rate", rate, least=0.0, most=1.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Draw once for every slot whether its task will be flagged."""
@@ -79,6 +83,9 @@ class SparkAgent(Predictor):
         quantile: Share of tasks that must have finished before any is flagged.
         multiplier: Multiple of the median latency of finished tasks.
         action: See :class:`Predictor`; Spark itself copies.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "spark"
@@ -86,7 +93,8 @@ class SparkAgent(Predictor):
     def __init__(self, quantile: float = 0.75, multiplier: float = 1.5, action: str = "relaunch") -> None:
         """Set the constants."""
         super().__init__(action)
-        self.quantile, self.multiplier = quantile, multiplier
+        self.quantile = in_range(self.name, "quantile", quantile, least=0.0, most=1.0)
+        self.multiplier = in_range(self.name, "multiplier", multiplier, least=0.0)
 
     def predict(self, view: JobView) -> BoolArray:
         """Compare the time run so far with the median."""
@@ -109,6 +117,9 @@ class LateAgent(Predictor):
         cap: Largest share of tasks that are flagged and still running.
         slow_quantile: Quantile of rates below which tasks are slow.
         action: See :class:`Predictor`; LATE itself copies.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "late"
@@ -116,7 +127,8 @@ class LateAgent(Predictor):
     def __init__(self, cap: float = 0.1, slow_quantile: float = 0.25, action: str = "relaunch") -> None:
         """Set the constants."""
         super().__init__(action)
-        self.cap, self.slow_quantile = cap, slow_quantile
+        self.cap = in_range(self.name, "cap", cap, least=0.0, most=1.0)
+        self.slow_quantile = in_range(self.name, "slow_quantile", slow_quantile, least=0.0, most=1.0)
 
     def predict(self, view: JobView) -> BoolArray:
         """Rank running tasks and take the first up to the cap."""
@@ -141,6 +153,9 @@ class ClockAgent(Predictor):
     Args:
         share: Share of the threshold after which a task is flagged.
         action: See :class:`Predictor`.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "clock"
@@ -148,7 +163,7 @@ class ClockAgent(Predictor):
     def __init__(self, share: float = 0.95, action: str = "relaunch") -> None:
         """Set the share."""
         super().__init__(action)
-        self.share = share
+        self.share = in_range(self.name, "share", share, least=0.0)
 
     def predict(self, view: JobView) -> BoolArray:
         """Flag tasks that have run for long enough."""
@@ -167,6 +182,9 @@ class MantriAgent(Predictor):
         limit: Probability above which it acts.
         factor: Smallest ratio of the remaining time to a new attempt.
         action: See :class:`Predictor`.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "mantri"
@@ -174,7 +192,8 @@ class MantriAgent(Predictor):
     def __init__(self, limit: float = 0.25, factor: float = 2.0, action: str = "relaunch") -> None:
         """Set the constants."""
         super().__init__(action)
-        self.limit, self.factor = limit, factor
+        self.limit = in_range(self.name, "limit", limit, least=0.0, most=1.0)
+        self.factor = in_range(self.name, "factor", factor, above=0.0)
 
     def predict(self, view: JobView) -> BoolArray:
         """Compare the remaining time with a new attempt."""
@@ -234,6 +253,9 @@ class DollyAgent(Predictor):
     Args:
         tasks_max: Jobs with more tasks are left alone; at Facebook 82 % of jobs have fewer than ten.
         action: See :class:`Predictor`; clones are copies.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "dolly"
@@ -242,7 +264,7 @@ class DollyAgent(Predictor):
     def __init__(self, tasks_max: int = 10, action: str = "copy") -> None:
         """Set the size."""
         super().__init__(action)
-        self.tasks_max = tasks_max
+        self.tasks_max = in_range(self.name, "tasks_max", tasks_max, least=0)
 
     def predict(self, view: JobView) -> BoolArray:
         """Choose every task of a small job."""

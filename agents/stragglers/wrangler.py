@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import FIRST_WINDOW, Learner, load, one_thread
 from sysgym.agents.stragglers.training import TrainingJob, training_jobs
@@ -59,6 +60,9 @@ class WranglerAgent(Learner):
         n_jobs: Number of training jobs.
         features: See :class:`~sysgym.agents.stragglers.learner.Learner`.
         action: See :class:`~sysgym.agents.stragglers.base.Predictor`.
+
+    Raises:
+        SysgymError: If a value is out of range.
     """
 
     name = "wrangler"
@@ -68,7 +72,8 @@ class WranglerAgent(Learner):
     ) -> None:
         """Set the constants; the class documentation describes them."""
         super().__init__(features, action)
-        self.least_confidence, self.n_jobs = confidence, n_jobs
+        self.least_confidence = in_range(self.name, "confidence", confidence, least=0.0, most=1.0)
+        self.n_jobs = in_range(self.name, "n_jobs", n_jobs, least=2)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Fit the classifier, once for each scenario."""

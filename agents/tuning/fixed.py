@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from sysgym.agents.arguments import in_range
 from sysgym.agents.plan_tuning import PlanningAgent
 from sysgym.emulator.tuning.plans import by_need, capped, fused
 from sysgym.emulator.tuning.timing import Plan
 from sysgym.envs.tuning.tuning import TrainingTuning
-from sysgym.scenarios.errors import SysgymError
 
 
 class TuningAgent(PlanningAgent[TrainingTuning]):
@@ -30,9 +30,7 @@ class CappedBuckets(TuningAgent):
     name = "25_mb"
 
     def __init__(self, cap_mb: float = 25.0) -> None:
-        if not cap_mb > 0.0:
-            raise SysgymError(f"25_mb: expected cap_mb > 0, got {cap_mb!r}")
-        self._cap_bytes = 1e6 * cap_mb
+        self._cap_bytes = 1e6 * in_range(self.name, "cap_mb", cap_mb, above=0.0)
 
     def plan(self, world: TrainingTuning) -> Plan:
         """Return the plan."""

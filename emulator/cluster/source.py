@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from sysgym.emulator.cluster.generator import generate_job
 from sysgym.emulator.cluster.job import Job
 from sysgym.scenarios.errors import ScenarioError
-from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.schema.splits import SPLIT_NAMES
 from sysgym.scenarios.schema.stragglers import StragglerScenario, TraceJobs
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from sysgym.emulator.packets.engine.connections.reuse import DECAY, KEEP, RESTAR
 from sysgym.emulator.packets.engine.discipline import Q31
 from sysgym.emulator.packets.engine.forwarding import looks_up_paths
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.schema.queue import Queue
-from sysgym.scenarios.schema.transport import Transport
+from sysgym.scenarios.schema.congestion.queue import Queue
+from sysgym.scenarios.schema.congestion.transport import Transport
 
 Records = NDArray[np.void]
 

@@ -234,7 +234,7 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
 
     def _begin(self, episode_seed: int) -> None:
         self.task = draw_task(self.scenario, self.split, episode_seed)
-        self.per_hop = self.scenario.draw(self.split, episode_seed).candidates.per_hop
+        self.per_hop = self.drawn.candidates.per_hop
         self.bound_s = lower_bound_s(self.task)
         self.time_s = self._time_before_s = 0.0
         self._plans: list[Plan] = []
@@ -244,7 +244,7 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     def _allowed(self) -> BoolArray:
         return np.arange(self._n_actions) < len(self._candidates.hops)
 
-    def _act(self, action: int) -> None:
+    def _decide(self, action: int) -> None:
         self._time_before_s = self.time_s
         self._send(action)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,14 +15,13 @@ from sysgym.envs.compression.metrics import episode_metrics, step_metrics
 from sysgym.envs.compression.observation import NAMES, OBSERVERS, RunState
 from sysgym.envs.compression.render import picture, text
 from sysgym.envs.compression.rewards import REWARDS, WindowOutcome
-from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
-from sysgym.envs.lifecycle import Lifecycle, Phase, whole_number
-from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
-from sysgym.envs.rewards import Reward, reward_of, total
+from sysgym.envs.discrete import DiscreteEnv
+from sysgym.envs.observations import Observer
+from sysgym.envs.rewards import Reward
 from sysgym.scenarios.schema.compression import CompressionScenario
 
 
-class GradCompress(Lifecycle, gym.Env[Any, np.int64]):
+class GradCompress(DiscreteEnv[CompressionScenario]):
     """Choose how the gradients of data-parallel training are compressed, while conditions change.
 
     ## Description
@@ -164,12 +162,9 @@ class GradCompress(Lifecycle, gym.Env[Any, np.int64]):
     - v0: first version.
     """  # noqa: E501, a table's row is one line
 
-    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
-        "render_modes": ["ansi", "rgb_array", "human"],
-        "render_fps": 8,
-    }
-    ARGUMENTS = OBSERVATION_ARGUMENT
+    SCENARIO = CompressionScenario
     REWARDS = REWARDS
+    OBSERVERS = OBSERVERS
 
     def __init__(
         self,
@@ -187,77 +182,39 @@ class GradCompress(Lifecycle, gym.Env[Any, np.int64]):
             UnknownName: If a split, reward or observation does not exist.
             ArgumentError: If the observation has no space.
         """
-        self.scenario = resolve_scenario(scenario, overrides, CompressionScenario)
-        self.split, self.render_mode = split, render_mode
-        self._seeds = self.scenario.splits[split].seeds
-        self.reward = reward_of(self.scenario.reward, reward, REWARDS)
-        self.observer = get_observer(observation, OBSERVERS)
-        self.observation_space = space_of(self.observer, self.scenario)
-        self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(N_METHODS)
-        self.episode_seed: int | None = None
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
         self.run: TrainingRun
-        self._gradient_bytes: float
 
     @property
-    def observation_index(self) -> list[str]:
-        """Name of every value of the default observation."""
-        if self.observer is OBSERVERS["default"]:
-            return NAMES
-        shape = self.observation_space.shape or (0,)
-        return [f"observation[{index}]" for index in range(shape[0])]
+    def _n_actions(self) -> int:
+        return N_METHODS
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode.
+    def _names(self) -> list[str]:
+        return NAMES
 
-        Args:
-            seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
+    def _begin(self, episode_seed: int) -> None:
+        self.run = TrainingRun(self.drawn, episode_seed)
 
-        Raises:
-            ClosedEnvironment: If the environment is closed.
-        """
-        self._check_may_reset()
-        super().reset(seed=seed)
-        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
-        drawn = self.scenario.draw(self.split, self.episode_seed)
-        self.run = TrainingRun(drawn, self.episode_seed)
-        self._gradient_bytes = drawn.job.gradient_bytes
-        self._phase = Phase.RUNNING
-        self._show()
-        return self._observation(), {"reward_terms": self.reward.no_terms(), **self._info()}
-
-    def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Use a method for one window of time.
-
-        Raises:
-            NoEpisode: If no episode is in progress.
-            ClosedEnvironment: If the environment is closed.
-            ActionError: If the action is outside the space.
-        """
-        self._check_may_step()
+    def _act(self, action: int) -> tuple[WindowOutcome, bool]:
         run = self.run
-        happened = run.step(whole_number(action, self.action_space))
-        finished, truncated = run.finished, run.exhausted and not run.finished
+        happened = run.step(action)
         outcome = WindowOutcome(happened, run.interval_s, run.training.iterations, run.uncompressed.finish_s)
-        terms = self.reward.terms(outcome)
-        info = {"reward_terms": terms, **self._info()}
-        if finished or truncated:
-            info["episode_metrics"] = episode_metrics(run)
-            self._phase = Phase.OVER
-        self._show()
-        return self._observation(), total(terms), finished, truncated, info
+        return outcome, run.finished
 
-    def _observation(self) -> Any:
-        return self.observer.observe(RunState(self.run, self._gradient_bytes))
+    def _truncated(self) -> bool:
+        return self.run.exhausted
+
+    def _state(self) -> RunState:
+        return RunState(self.run, self.drawn.job.gradient_bytes)
+
+    def _step_metrics(self) -> dict[str, float]:
+        return step_metrics(self.run)
+
+    def _episode_metrics(self) -> dict[str, float]:
+        return episode_metrics(self.run)
 
     def _info(self) -> dict[str, Any]:
-        return {
-            "metrics": step_metrics(self.run),
-            "episode_seed": self.episode_seed,
-            "time_s": self.run.time_s,
-        }
+        return {**super()._info(), "time_s": self.run.time_s}
 
     def _text(self) -> str:
         return text(self.scenario.name, self.run)

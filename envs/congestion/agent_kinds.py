@@ -20,7 +20,7 @@ from sysgym.envs.congestion.flow.world import FIRST_INTERVAL_RTTS, sender_transp
 from sysgym.envs.congestion.stepping.flow_kernels import FLOW_PACE, HOST_CAP, NO_FLOW, WINDOW
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.scenarios.schema.flow import Flow
+from sysgym.scenarios.schema.congestion.flow import Flow
 
 
 class AgentKind(ABC):

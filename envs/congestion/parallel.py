@@ -33,8 +33,8 @@ from sysgym.envs.congestion.stepping.of_backend import flow_stepper_on
 from sysgym.envs.congestion.stepping.protocol import is_over
 from sysgym.envs.lifecycle import Phase
 from sysgym.scenarios.errors import MissingExtra, UnknownName
-from sysgym.scenarios.schema.flow import Flow
-from sysgym.scenarios.schema.traffic import drains
+from sysgym.scenarios.schema.congestion.flow import Flow
+from sysgym.scenarios.schema.congestion.traffic import drains
 
 try:
     from pettingzoo import ParallelEnv

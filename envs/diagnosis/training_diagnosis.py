@@ -181,7 +181,7 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
         return 2 * self.scenario.control.most_parts
 
     def _begin(self, episode_seed: int) -> None:
-        self.case = draw_case(self.scenario.draw(self.split, episode_seed), episode_seed)
+        self.case = draw_case(self.drawn, episode_seed)
         n, most = len(self.case.parts), self.scenario.control.most_parts
         if n > most:
             raise SysgymError(
@@ -200,7 +200,7 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
         mask[1, :n] = [part.what != DATA_RANK for part in self.case.parts]
         return mask.ravel()
 
-    def _act(self, action: int) -> None:
+    def _decide(self, action: int) -> None:
         names, row = divmod(action, self.scenario.control.most_parts)
         part = self.case.parts[row]
         if names:

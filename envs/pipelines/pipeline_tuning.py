@@ -224,7 +224,7 @@ class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
         return N_HEADS * self.scenario.control.most_rows
 
     def _draw_job(self, episode_seed: int) -> Plan:
-        drawn = self.scenario.draw(self.split, episode_seed)
+        drawn = self.drawn
         self.pipeline, self._truth = draw_job(drawn, episode_seed)
         self._thought = as_thought(self.pipeline)
         plan = first_plan(self.pipeline)

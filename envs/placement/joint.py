@@ -202,7 +202,7 @@ class JointPlacement(PlacementEnv):
         return 2 * self._rows
 
     def _begin(self, episode_seed: int) -> None:
-        drawn = self.scenario.draw(self.split, episode_seed)
+        drawn = self.drawn
         self.problem = draw_problem(self.scenario, self.split, episode_seed)
         known = Measurements(self.problem, drawn, self._rows, episode_seed)
         self.candidates, self.order, self.truth = known.candidates, known.order, known.truth
@@ -218,7 +218,7 @@ class JointPlacement(PlacementEnv):
         exists = np.arange(self._rows) < len(self.candidates)
         return np.concatenate([exists & (self._left > 0), exists])
 
-    def _act(self, action: int) -> None:
+    def _decide(self, action: int) -> None:
         self._last_s = None
         if action < self._rows:
             self._last_s = self._known.measure(action)

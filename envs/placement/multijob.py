@@ -175,7 +175,7 @@ class MultiJobPlacement(PlacementEnv):
         return MOST_JOB_NODES
 
     def _begin(self, episode_seed: int) -> None:
-        drawn = self.scenario.draw(self.split, episode_seed)
+        drawn = self.drawn
         assert drawn.jobs is not None
         hierarchy = draw_hierarchy(drawn.system, episode_seed)
         check_nodes(hierarchy)
@@ -203,7 +203,7 @@ class MultiJobPlacement(PlacementEnv):
         allowed[: self.counts.shape[1]] = self.free >= job.block_devices
         return allowed
 
-    def _act(self, action: int) -> None:
+    def _decide(self, action: int) -> None:
         self.counts[self.current, action] += 1
         if self.current == len(self.system.jobs):
             self._slowdowns = self.system.slowdowns(self.counts)

@@ -197,7 +197,7 @@ class CollectivePlacement(PlacementEnv):
 
     def _begin(self, episode_seed: int) -> None:
         true = draw_problem(self.scenario, self.split, episode_seed)
-        drawn = self.scenario.draw(self.split, episode_seed)
+        drawn = self.drawn
         self.problem = stated_problem(true, drawn.system.stated_log_sd, episode_seed)
         table = drawn.problem
         self.task, self.truth = (
@@ -220,7 +220,7 @@ class CollectivePlacement(PlacementEnv):
             allowed[0] = True
         return allowed
 
-    def _act(self, action: int) -> None:
+    def _decide(self, action: int) -> None:
         task = self.task
         if task.steps:
             self.chosen.append(action)

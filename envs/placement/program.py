@@ -226,7 +226,7 @@ class ReductionProgram(PlacementEnv):
 
     def _begin(self, episode_seed: int) -> None:
         true, matrix = draw_program_task(self.scenario, self.split, episode_seed)
-        drawn = self.scenario.draw(self.split, episode_seed)
+        drawn = self.drawn
         self.problem = stated_problem(true, drawn.system.stated_log_sd, episode_seed)
         self.task, self.truth = (
             program_task(problem, matrix, drawn.problem.algorithm) for problem in (self.problem, true)
@@ -242,7 +242,7 @@ class ReductionProgram(PlacementEnv):
         )
         return allowed
 
-    def _act(self, action: int) -> None:
+    def _decide(self, action: int) -> None:
         space = self.task.space
         self.edges.append(int(space.edge_of_action[self.node, action]))
         if self.node == space.goal:

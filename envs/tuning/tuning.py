@@ -164,7 +164,6 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
             ArgumentError: If the observation has no space.
         """
         super().__init__(scenario, split, reward, observation, overrides, render_mode)
-        self.drawn: TuningScenario
         self.profile: Profile
         self._truth: Truth
 
@@ -200,7 +199,6 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
         return len(KINDS) * n_rows(self.scenario)
 
     def _draw_job(self, episode_seed: int) -> Plan:
-        self.drawn = self.scenario.draw(self.split, episode_seed)
         self.profile, self._truth = draw_job(self.drawn, episode_seed)
         self._thought = as_thought(self.profile)
         n_layers = len(self.profile.forward_s)

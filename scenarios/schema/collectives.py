@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import Reward, Scenario, Table
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.tables import Reward, Table
 
 MOST_DEVICES = 1024
 """Largest number of devices of a named topology."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
-from sysgym.scenarios.schema.common import Table
+from sysgym.scenarios.schema.tables import Table
 
 
 class GrownTable(Table):

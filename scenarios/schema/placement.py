@@ -9,10 +9,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
 from sysgym.scenarios.schema.placement_tables import Jobs, Joint, LogSd
 from sysgym.scenarios.schema.problems import range_problems
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.tables import FromList, Reward, Table
 
 MOST_LEVELS = 4
 """Largest number of levels in observations."""

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import FromList, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
 from sysgym.scenarios.schema.problems import range_problems
+from sysgym.scenarios.schema.tables import FromList, Table
 
 MOST_JOBS = 8
 """Largest number of jobs in observations."""

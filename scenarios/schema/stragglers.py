@@ -12,9 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
 from sysgym.scenarios.schema.problems import range_problems
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.tables import FromList, Reward, Table
 
 MOST_TASKS = 20_000
 MOST_MACHINES = 20_000

@@ -12,16 +12,10 @@ from pydantic import Field, Tag
 
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.names import FILE_NAME, NAME
-from sysgym.scenarios.schema.common import (
-    LARGEST_SEED,
-    FromList,
-    Prose,
-    ScalarMembers,
-    ScalarValue,
-    Scenario,
-    Table,
-)
 from sysgym.scenarios.schema.problems import BY_TYPE
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.splits import LARGEST_SEED
+from sysgym.scenarios.schema.tables import FromList, Prose, ScalarMembers, ScalarValue, Table
 from sysgym.scenarios.texts import LINE
 
 MOST_SEEDS = 10_000

@@ -69,7 +69,7 @@ def record_dataset(
     from sysgym.bench.run.episodes import make_contender, play
     from sysgym.envs.wrappers import CompleteInfo
     from sysgym.scenarios import load_scenario
-    from sysgym.scenarios.schema.common import SPLIT_NAMES
+    from sysgym.scenarios.schema.splits import SPLIT_NAMES
 
     loaded = load_scenario(scenario, overrides=overrides)
     if split not in SPLIT_NAMES:

@@ -91,12 +91,12 @@ def test_rules_of_one_family_refuse_the_other() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
-        ("annealing", {"evaluations": 0}, "evaluations >= 1"),
-        ("annealing", {"warmth": 0.0}, "warmth > 0"),
-        ("random_search", {"measurements": 0}, "measurements >= 1"),
-        ("random_search", {"evaluations": 1.5}, "whole numbers"),
-        ("annealing", {"evaluations": "many"}, "whole numbers"),
-        ("annealing", {"warmth": "hot"}, "cannot be made with"),
+        ("annealing", {"evaluations": 0}, "evaluations: expected at least 1"),
+        ("annealing", {"warmth": 0.0}, "warmth: expected above 0"),
+        ("random_search", {"measurements": 0}, "measurements: expected at least 1"),
+        ("random_search", {"evaluations": 1.5}, "a whole number"),
+        ("annealing", {"evaluations": "many"}, "a whole number, got 'many'"),
+        ("annealing", {"warmth": "hot"}, "warmth: expected a finite number"),
     ],
 )
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:

@@ -16,7 +16,7 @@ from sysgym.scenarios import (
     load_suite,
     scenario_from_resolved,
 )
-from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.schema.splits import SPLIT_NAMES
 
 NAMES = [info.name for info in list_scenarios()]
 

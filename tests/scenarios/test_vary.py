@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sysgym.scenarios import CongestionScenario, load_scenario, scenario_from_resolved
 from sysgym.scenarios.errors import Problem, ScenarioError, UnknownName
-from sysgym.scenarios.schema import common
-from sysgym.scenarios.schema.common import MOST_COMBINATIONS_CHECKED
+from sysgym.scenarios.schema import scenario as schema
+from sysgym.scenarios.schema.scenario import MOST_COMBINATIONS_CHECKED
 
 WriteFile = Callable[..., Path]
 
@@ -202,13 +202,13 @@ def test_wrong_ranges_are_found_on_loading(ranges: dict[str, object], key: str, 
 
 def test_valid_values_are_checked_once_and_others_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
-    validate = common._Trials._validate
+    validate = schema._Trials._validate
 
-    def note(trials: common._Trials, choice: Mapping[str, Any]) -> Sequence[Problem]:
+    def note(trials: schema._Trials, choice: Mapping[str, Any]) -> Sequence[Problem]:
         tried.append(choice["workload.load"])
         return validate(trials, choice)
 
-    monkeypatch.setattr(common._Trials, "_validate", note)
+    monkeypatch.setattr(schema._Trials, "_validate", note)
     lists = {
         f"splits.{split}.vary": {"workload.load": [0.31, 0.62]} for split in ("train", "validation", "test")
     }

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
 from sysgym.agents.learned.deploy.graph import Choice, Decided, Inputs, PolicyGraph, layers
-from sysgym.agents.learned.learning import graph_of
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.sets.network import SetNet
 from sysgym.envs.action_scale import ActionScale
@@ -155,16 +154,6 @@ def onnx_bytes(graph: PolicyGraph, properties: Callable[[], Mapping[str, str]]) 
         raise MissingExtra(EXTRA, "exporting to ONNX") from error
     data: bytes = onnx_model(graph, properties()).SerializeToString()
     return data
-
-
-def export_onnx(checkpoint: Checkpoint) -> bytes:
-    """Return the contents of the file of a checkpoint's policy.
-
-    Raises:
-        MissingExtra: If the extra ``export`` is not installed.
-        SysgymError: If its network cannot be exported.
-    """
-    return onnx_bytes(graph_of(checkpoint), lambda: checkpoint_properties(checkpoint))
 
 
 class OnnxRunner:

@@ -9,7 +9,6 @@ same one. The flow model has all of these but slow start and queues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,57 +160,6 @@ def run_on_packets(
         flow_round_s=flow_round_s,
         model_round_s=model_round_s,
         retransmitted_packets=retransmitted,
-    )
-
-
-def compare_models(
-    size_bytes: float = 16e6,
-    *,
-    hosts: int = 16,
-    kinds: Iterable[str] = ("single_switch", "fat_tree"),
-    algorithms: Sequence[str] = ("ring", "halving_doubling"),
-    transport: str | Transport = "dctcp",
-    seed: int = 0,
-) -> list[PacketRun]:
-    """Run an all-reduce on several networks by several algorithms.
-
-    Args:
-        size_bytes: Bytes of the vector on each host.
-        hosts: Number of hosts of each network.
-        kinds: Kinds of the networks.
-        algorithms: Algorithms of the all-reduce.
-        transport: Congestion control of all flows.
-        seed: Seed of routes and jitter.
-
-    Raises:
-        SysgymError: As :func:`fabric` and :func:`run_on_packets`.
-    """
-    return [
-        run_on_packets(fabric(kind, hosts), size_bytes, algorithm=name, transport=transport, seed=seed)
-        for kind in kinds
-        for name in algorithms
-    ]
-
-
-def format_comparison(runs: Iterable[PacketRun]) -> str:
-    """Return runs as a table in text: rounds, flows, and times in ms with their ratio to alpha-beta."""
-    head = ("network", "algorithm", "rounds", "flows", "packets ms", "flow model ms", "alpha-beta ms")
-    rows = [
-        (
-            f"{run.topology}, {run.n_hosts} hosts",
-            run.algorithm,
-            str(run.n_rounds),
-            str(run.n_flows),
-            f"{run.time_s * 1e3:.3f} ({run.time_s / run.model_time_s:.3f}x)",
-            f"{run.flow_time_s * 1e3:.3f} ({run.flow_time_s / run.model_time_s:.3f}x)",
-            f"{run.model_time_s * 1e3:.3f}",
-        )
-        for run in runs
-    ]
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
     )
 
 

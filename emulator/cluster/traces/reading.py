@@ -71,11 +71,6 @@ class Tally:
     left_out_rows: Counter[str] = field(default_factory=Counter)
     missing_values: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def rows_used(self) -> int:
-        """Rows neither malformed nor left out."""
-        return self.rows_read - self.malformed.total() - self.left_out_rows.total()
-
     def to_data(self) -> dict[str, Any]:
         """Return the counts as JSON data."""
         return vars(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sysgym.scenarios.schema.queue import Queue
+from sysgym.scenarios.schema.congestion.queue import Queue
 
 _Q30 = 2**30
 _LONGEST_HALF_LIFE_NS = 2**47  # a day and a half, the limit of the program's arithmetic

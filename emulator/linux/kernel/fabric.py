@@ -26,7 +26,7 @@ from sysgym.emulator.linux.kernel.nodes import Namespace, VethLink, WaitingNode,
 from sysgym.emulator.linux.processors import STEERING_SETTING, steering_mask
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import BackendError
-from sysgym.scenarios.schema.transport import Transport
+from sysgym.scenarios.schema.congestion.transport import Transport
 
 MOST_HOSTS_A_SWITCH = 254
 """Hosts of a switch share a /24."""

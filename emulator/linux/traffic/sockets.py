@@ -176,11 +176,6 @@ class ConnectionMaker:
         raise_file_limit()
 
     @property
-    def n_pending(self) -> int:
-        """Number of connections that are being opened."""
-        return sum(map(len, self._expected.values()))
-
-    @property
     def listeners(self) -> list[socket.socket]:
         """Listening sockets."""
         return list(self._listeners.values())

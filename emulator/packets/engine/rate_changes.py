@@ -19,8 +19,8 @@ from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
-from sysgym.scenarios.schema.common import Range
-from sysgym.scenarios.schema.network import RateChange
+from sysgym.scenarios.schema.congestion.network import RateChange
+from sysgym.scenarios.schema.tables import Range
 
 RATES_STREAM = 0x8A7E
 """Separates these draws from the workload's draws with the same seed."""

@@ -30,8 +30,8 @@ from sysgym.scenarios.schema.congestion import (
     PoissonWorkload,
     TrainingWorkload,
 )
-from sysgym.scenarios.schema.offered import hot_hosts, wire_bytes
-from sysgym.scenarios.schema.traffic import PartTable, parts_of
+from sysgym.scenarios.schema.congestion.offered import hot_hosts, wire_bytes
+from sysgym.scenarios.schema.congestion.traffic import PartTable, parts_of
 
 PACKET_HOPS_PER_S = 1e7
 """Simulation speed of one core; see docs/packets.md."""

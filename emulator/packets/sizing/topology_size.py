@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from sysgym.scenarios.schema.topology import (
+from sysgym.scenarios.schema.congestion.topology import (
     DumbbellTopology,
     FatTreeTopology,
     GraphTopology,

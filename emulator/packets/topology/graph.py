@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName, closest_name
-from sysgym.scenarios.schema.topology import LinkOverride
+from sysgym.scenarios.schema.congestion.topology import LinkOverride
 
 Array = TypeVar("Array", bound=NDArray[Any])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sysgym.emulator.packets.topology.graph import Cable, Topology
 from sysgym.scenarios.errors import UnknownName
-from sysgym.scenarios.schema.topology import (
+from sysgym.scenarios.schema.congestion.topology import (
     DumbbellTopology,
     FatTreeTopology,
     GraphTopology,

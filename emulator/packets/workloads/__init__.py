@@ -26,7 +26,7 @@ from sysgym.scenarios.schema.congestion import (
     PoissonWorkload,
     WorkloadTable,
 )
-from sysgym.scenarios.schema.traffic import PartTable
+from sysgym.scenarios.schema.congestion.traffic import PartTable
 
 __all__ = [
     "LONG_LIVED",

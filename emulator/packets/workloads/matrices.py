@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import SysgymError, UnknownName
-from sysgym.scenarios.schema.offered import hot_hosts
+from sysgym.scenarios.schema.congestion.offered import hot_hosts
 
 Pairs = NDArray[np.int64]
 """Sender and receiver of every pair, shape (n_pairs, 2)."""

@@ -9,7 +9,7 @@ from sysgym.emulator.network import Network
 from sysgym.envs.congestion.datacenter.fair_rates import LoadedLinks
 from sysgym.envs.congestion.datacenter.measurement import Fabric
 from sysgym.scenarios.errors import SysgymError
-from sysgym.scenarios.schema.offered import wire_bytes
+from sysgym.scenarios.schema.congestion.offered import wire_bytes
 
 FloatArray = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from sysgym.emulator.network import Network
 from sysgym.emulator.packets.counters.statistics import FlowTable
 from sysgym.envs.congestion.datacenter.measurement import Interval
 from sysgym.envs.congestion.datacenter.rewards import jain_index
-from sysgym.scenarios.schema.traffic import drains
+from sysgym.scenarios.schema.congestion.traffic import drains
 
 FloatArray = NDArray[np.float64]
 

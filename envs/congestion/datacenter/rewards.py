@@ -79,11 +79,6 @@ def chosen_reward(reward: str | Reward | None, scenario: CongestionScenario) -> 
     return rewards.reward_of(scenario.reward, reward, _REWARDS)
 
 
-def list_rewards() -> list[str]:
-    """Return the names of all rewards, sorted."""
-    return sorted(_REWARDS)
-
-
 @register_reward("default", of_many=True, goodput=1.0, queueing=0.5, loss=1.0)
 def default(interval: Interval, weights: Weights) -> dict[str, Any]:
     """Goodput relative to the max-min fair ideal, minus penalties for queueing delay and loss."""

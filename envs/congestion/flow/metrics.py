@@ -13,7 +13,7 @@ from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS
 from sysgym.envs.congestion.datacenter.metrics import EPISODE_METRICS as NETWORK_EPISODE_METRICS
 from sysgym.envs.congestion.datacenter.metrics import flow_metrics
 from sysgym.envs.congestion.flow.intervals import FLOW_INTERVAL, IntervalArray
-from sysgym.scenarios.schema.traffic import drains
+from sysgym.scenarios.schema.congestion.traffic import drains
 
 FloatArray = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from sysgym.envs.congestion.stepping.flow_kernels import (
 )
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError
-from sysgym.scenarios.schema.flow import Flow, flow_problems
+from sysgym.scenarios.schema.congestion.flow import Flow, flow_problems
 
 OWN_FLOW_STREAM = 0xF10
 """Random stream of the agent's flow, distinct from that of the workload with the same seed."""

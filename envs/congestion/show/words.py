@@ -16,9 +16,9 @@ from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.workloads.poisson import arrival_rate_per_s, flow_sizes
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.schema.congestion import Flow, TopologyTable, WorkloadTable
-from sysgym.scenarios.schema.network import Routing
-from sysgym.scenarios.schema.queue import Queue
-from sysgym.scenarios.schema.topology import GraphTopology
+from sysgym.scenarios.schema.congestion.network import Routing
+from sysgym.scenarios.schema.congestion.queue import Queue
+from sysgym.scenarios.schema.congestion.topology import GraphTopology
 from sysgym.scenarios.units import metric_text, significant
 
 _COLLECTIVES = {

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import Reward, Scenario, Table
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.tables import Reward, Table
 
 MOST_GPUS = 1024
 LogSd = Annotated[float, Field(ge=0.0, le=2.0)]

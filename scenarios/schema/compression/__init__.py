@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.tables import FromList, Reward, Table
 
 METHODS = (
     "none",

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sysgym.scenarios.schema.common import Reward, Scenario, Table
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.tables import Reward, Table
 
 MOST_BUCKETS = 64
 LogSd = Annotated[float, Field(ge=0.0, le=2.0)]

@@ -194,7 +194,7 @@ def contender_from(
 
     Raises:
         UnknownName: There is no such transport, constant, agent, or argument of the agent.
-        SysgymError: A name is not valid in rows, or a constant is outside its bounds.
+        SysgymError: A name is not valid in rows, or a constant or an argument is outside its bounds.
     """
     from sysgym.agents import agent_info
 
@@ -239,16 +239,31 @@ def contender_from(
 
 
 def _check_arguments(info: AgentInfo, arguments: Mapping[str, Any]) -> None:
-    """Raise UnknownName if an agent has no such argument."""
+    """Raise UnknownName if an agent has no such argument, SysgymError if it does not take the value."""
     if not arguments:
         return
-    declared = inspect.signature(info.factory()).parameters.values()
-    if any(one.kind is one.VAR_KEYWORD for one in declared):
-        return
-    known = [one.name for one in declared if one.name not in RESERVED]
-    for name in arguments:
-        if name not in known:
-            raise UnknownName(f"argument of the agent {info.short_name}", name, known)
+    from sysgym.agents import make_agent
+    from sysgym.agents.arguments import check_types
+
+    signature = inspect.signature(info.factory())
+    declared = signature.parameters.values()
+    if not any(one.kind is one.VAR_KEYWORD for one in declared):
+        known = [one.name for one in declared if one.name not in RESERVED]
+        for name in arguments:
+            if name not in known:
+                raise UnknownName(f"argument of the agent {info.short_name}", name, known)
+    check_types(info.short_name, info.factory(), arguments)
+    # A suite's grid may add arguments without which the agent cannot be made, and a checkpoint comes later.
+    if not info.learned and not RESERVED & arguments.keys() and _is_complete(signature, arguments):
+        make_agent(info.name, **arguments)
+
+
+def _is_complete(signature: inspect.Signature, arguments: Mapping[str, Any]) -> bool:
+    try:
+        signature.bind(**arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def parse_contender(

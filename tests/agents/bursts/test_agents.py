@@ -118,10 +118,10 @@ def test_agents_refuse_environments_that_they_cannot_play(name: str) -> None:
     ("name", "parameters", "words"),
     [
         ("fixed_gpus", {"gpus": 3}, "power of two"),
-        ("deeppool", {"limit": 0.5}, "limit >= 1"),
-        ("constant_background", {"batch": 3}, "expected a batch of"),
-        ("aimd_background", {"every": 0}, "every >= 1"),
-        ("model_background", {"memory": 1.0}, "memory < 1"),
+        ("deeppool", {"limit": 0.5}, "limit: expected at least 1, got 0.5"),
+        ("constant_background", {"batch": 3}, "batch: expected one of 0, 1, 2"),
+        ("aimd_background", {"every": 0}, "every: expected at least 1"),
+        ("model_background", {"memory": 1.0}, "memory: expected at least 0 and below 1"),
     ],
 )
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:

@@ -185,8 +185,8 @@ def test_all_are_listed_and_refuse_other_families() -> None:
     for name in ("ring", "random", "earliest"):
         with pytest.raises(SysgymError, match="plays CollectiveSynthesis, not CollectivePlacement"):
             agent(name).begin(env)
-    for runs in (0, 1.5):
-        with pytest.raises(SysgymError, match="at least 1"):
+    for runs, expected in ((0, "at least 1"), (1.5, "a whole number")):
+        with pytest.raises(SysgymError, match=f"restarts: runs: expected {expected}, got {runs}"):
             agent("restarts", runs=runs)
 
 

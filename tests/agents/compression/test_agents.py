@@ -113,9 +113,9 @@ def test_agents_of_the_family_refuse_other_environments(name: str) -> None:
 
 
 def test_parameters_out_of_range_are_refused() -> None:
-    with pytest.raises(SysgymError, match="hysteresis >= 0"):
+    with pytest.raises(SysgymError, match="hysteresis: expected at least 0"):
         made("crossover", hysteresis=-0.1)
-    with pytest.raises(SysgymError, match="memory < 1"):
+    with pytest.raises(SysgymError, match="memory: expected at least 0 and below 1"):
         made("crossover", memory=1.0)
     with pytest.raises(UnknownName, match="powersgd_1"):
         made("accordion", strong="powersgd_2")

@@ -59,7 +59,7 @@ def test_fixed_fair_gives_a_fraction_of_the_share(make_env: MakeEnv) -> None:
     agent.begin(env)
     assert agent.act(None) == pytest.approx([0.9 / 4] * 4 + [0.9] * 4)
     for fraction in (0.0, 1.1, float("nan")):
-        with pytest.raises(SysgymError, match="fraction: expected above 0 and at most 1"):
+        with pytest.raises(SysgymError, match="fraction: expected"):
             make_agent("fixed_fair", fraction=fraction)
 
 
@@ -79,7 +79,7 @@ def test_fair_feedback_sends_less_where_there_is_a_queue_on_the_way(make_env: Ma
     assert agent.act(signals.values) == pytest.approx(without - 0.1 * behind)
     with pytest.raises(SysgymError, match="fraction: expected above 0"):
         make_agent("fair_feedback", fraction=0.0)
-    with pytest.raises(SysgymError, match="gain: expected 0 or more"):
+    with pytest.raises(SysgymError, match="gain: expected at least 0"):
         make_agent("fair_feedback", gain=-0.1)
 
 

@@ -111,11 +111,11 @@ def test_agents_refuse_other_environments(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
-        ("longest", {"sign": "share"}, "a sign among late, steady, excess"),
-        ("longest", {"whole": 1.5}, "whole from 0 to 1"),
-        ("largest_share", {"count": 0}, "count >= 1"),
-        ("narrowing", {"precise": -0.1}, "precise from 0 to 1"),
-        ("contrast", {"sign": "worst"}, "a sign among"),
+        ("longest", {"sign": "share"}, "no sign is named"),
+        ("longest", {"whole": 1.5}, "whole: expected 0 to 1"),
+        ("largest_share", {"count": 0}, "count: expected at least 1"),
+        ("narrowing", {"precise": -0.1}, "precise: expected 0 to 1"),
+        ("contrast", {"sign": "worst"}, "excess"),
     ],
 )
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:

@@ -159,12 +159,12 @@ def test_agents_refuse_other_environments(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
-        ("always_restart", {"limit": 1.0}, "limits > 1"),
-        ("threshold", {"wait_h": -1.0}, "wait_h >= 0"),
-        ("cusum", {"drift": 0.0}, "positive values"),
-        ("ski_rental", {"multiple": -0.1}, "multiple >= 0"),
-        ("ski_rental", {"worker": 1.0}, "factors > 1"),
-        ("payback", {"base_h": -0.1}, "base_h and growth >= 0"),
+        ("always_restart", {"limit": 1.0}, "limit: expected above 1"),
+        ("threshold", {"wait_h": -1.0}, "wait_h: expected at least 0"),
+        ("cusum", {"drift": 0.0}, "drift: expected above 0"),
+        ("ski_rental", {"multiple": -0.1}, "multiple: expected at least 0"),
+        ("ski_rental", {"worker": 1.0}, "worker: expected above 1"),
+        ("payback", {"base_h": -0.1}, "base_h: expected at least 0"),
     ],
 )
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:

@@ -27,7 +27,6 @@ from sysgym.emulator.accelerators.problem_draws import (
 )
 from sysgym.scenarios import PlacementScenario, list_scenarios, load_scenario
 from sysgym.scenarios.errors import ScenarioError
-from sysgym.scenarios.schema.common import SPLIT_NAMES
 from sysgym.scenarios.schema.placement import (
     DEVICES_PER_NODE,
     MOST_AXES,
@@ -35,6 +34,7 @@ from sysgym.scenarios.schema.placement import (
     MOST_PROGRAM_LEVELS,
     MOST_REDUCTIONS,
 )
+from sysgym.scenarios.schema.splits import SPLIT_NAMES
 
 A100 = get_preset("p2-a100", 4)
 REDUCTION = Reduction((0,), 1e9)

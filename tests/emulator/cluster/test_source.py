@@ -19,7 +19,7 @@ from sysgym.emulator.cluster.traces.reading import Tally
 from sysgym.emulator.cluster.traces.source import FirstAttempts, Origin
 from sysgym.scenarios import StragglerScenario, load_scenario, scenario_from_resolved
 from sysgym.scenarios.errors import ScenarioError, UnknownName
-from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.schema.splits import SPLIT_NAMES
 
 
 def _spar(folder: Path, n_jobs: int, n_tasks: int = 5) -> StragglerScenario:

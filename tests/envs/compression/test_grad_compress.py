@@ -128,12 +128,12 @@ def test_the_observation_is_of_the_past() -> None:
     env = make()
     env.reset(seed=4)
     env.step(3)
-    before = env._observation()
+    before = env.observer.observe(env._state())
     conditions = env.run.conditions
     for values in (conditions.goodput_bps, conditions.measured_bps, conditions.backward_s):
         values[2:] *= 3.0
     conditions.workers[2:] = 8
-    np.testing.assert_array_equal(env._observation(), before)
+    np.testing.assert_array_equal(env.observer.observe(env._state()), before)
     measured = conditions.measured_bps[:2]
     assert before[NAMES.index("goodput")] == pytest.approx(np.log10(measured[-1] / 1e9), rel=1e-6)
     assert before[NAMES.index("goodput_mean")] == pytest.approx(np.log10(measured / 1e9).mean(), rel=1e-6)

@@ -212,7 +212,8 @@ def test_a_law_brings_its_parameters_to_the_kernel(laws: list[Transport]) -> Non
 
 def test_laws_with_parameters_of_their_own_share_a_kernel() -> None:
     scenario = load_scenario("linux-dumbbell-100m", expect=CongestionScenario)
-    # A law that notices soon that its decreases are in vain; others may wait for seconds (docs/linux.md).
+    # A law that notices soon that its decreases are in vain; others may wait for seconds
+    # (docs/linux-validation.md).
     impatient = {"patience": 1.3, "patience_again": 1.3}
     other = adaptive_target_transport([impatient.get(one.name, one.value) for one in CONSTANTS])
     with closing(network_on("linux", scenario, NEURAL[0], {1: other})) as network:

@@ -32,6 +32,23 @@ def test_arguments_of_agents_are_written_alike() -> None:
     assert (once.name, once.agent, dict(once.parameters)) == ("once", "annealing", {"measurements": 1})
 
 
+@pytest.mark.parametrize(
+    ("text", "family", "message"),
+    [
+        ("late,cap=x", "stragglers", "late: cap: expected a finite number, got 'x'"),
+        ("late,cap=-3", "stragglers", "late: cap: expected 0 to 1, got -3"),
+        ("annealing,evaluations=0", "placement", "annealing: evaluations: expected at least 1, got 0"),
+        ("dctcp:aimd,start=2", None, "aimd: start: expected 0 to 1, got 2"),
+        ("transfer,limit=x", "stragglers", "transfer: limit: expected a finite number or None, got 'x'"),
+    ],
+)
+def test_values_of_arguments_are_checked_before_anybody_plays(
+    text: str, family: str | None, message: str
+) -> None:
+    with pytest.raises(SysgymError, match=message):
+        parse_contender(text, family=family)
+
+
 def test_the_way_of_writing_numbers_and_their_order_do_not_matter() -> None:
     one = parse_contender("x=annealing,evaluations=1e2,measurements=3", family="pipelines")
     other = parse_contender("x=annealing,measurements=3,evaluations=100", family="pipelines")

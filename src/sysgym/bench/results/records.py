@@ -27,7 +27,7 @@ from sysgym.bench.results.row_format import (
 )
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import read_json
-from sysgym.scenarios.schema.common import FromList
+from sysgym.scenarios.schema.tables import FromList
 
 RUN = "run.json"
 

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from sysgym.scenarios.errors import ScenarioError
 from sysgym.scenarios.names import AGENT_NAME, ENV_ID, FILE_NAME, LONGEST_NAME, NAME, PLAYER_NAME
 from sysgym.scenarios.reading import check_shape
-from sysgym.scenarios.schema.common import LARGEST_SEED
 from sysgym.scenarios.schema.problems import problems_from
+from sysgym.scenarios.schema.splits import LARGEST_SEED
 
 MOST_STEPS = 2**53
 LONGEST_PATH = 4096

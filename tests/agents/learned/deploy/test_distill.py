@@ -26,7 +26,8 @@ from sysgym.agents.learned.deploy.distill import (
     student_algorithm,
     student_hyper_parameters,
 )
-from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, export_onnx
+from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_bytes
+from sysgym.agents.learned.deploy.source import read_source
 from sysgym.agents.learned.placement.reading import READING
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.sets.network import SetNet
@@ -75,7 +76,8 @@ def test_the_student_learns_what_the_teacher_does(teacher: Checkpoint, tmp_path:
     model = torch_model(student)
     output, _ = model.predict(observation, deterministic=True)
     assert np.clip(student.policy(observation), -1.0, 1.0) == pytest.approx(output, abs=1e-5)
-    exported = OnnxRunner(export_onnx(student))
+    source = read_source(found.checkpoint)
+    exported = OnnxRunner(onnx_bytes(source.graph, source.properties))
     assert exported(observation[None]).action[0] == pytest.approx(agent.act(observation), rel=1e-4)
 
 

@@ -24,15 +24,22 @@ from sysgym.agents.learned.deploy.onnx_file import (
     LARGEST_MODEL_BYTES,
     OPSET,
     OnnxRunner,
-    export_onnx,
+    onnx_bytes,
     onnx_model,
 )
+from sysgym.agents.learned.deploy.source import read_source
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.stragglers.features import feature_names
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import SysgymError
 
 Script = Callable[..., str]
+
+
+def exported(checkpoint: Path) -> bytes:
+    """Return the ONNX file of a checkpoint, as the command writes it."""
+    source = read_source(checkpoint)
+    return onnx_bytes(source.graph, source.properties)
 
 
 def test_it_answers_as_the_reference(graph: PolicyGraph, batch: Any) -> None:
@@ -50,7 +57,7 @@ def test_it_answers_as_the_reference(graph: PolicyGraph, batch: Any) -> None:
 
 def test_the_model_says_what_it_is(ppo_run: Path) -> None:
     checkpoint = read_checkpoint(ppo_run / "final.zip")
-    model = onnx.load_from_string(export_onnx(checkpoint))
+    model = onnx.load_from_string(exported(checkpoint.path))
     properties = {one.key: one.value for one in model.metadata_props}
     assert properties["env_id"] == "sysgym/DatacenterCC-v0"
     assert properties["scenario"] == "iroko-dumbbell-10m"
@@ -63,7 +70,7 @@ def test_the_model_says_what_it_is(ppo_run: Path) -> None:
 
 def test_weights_from_other_files_and_other_operators_are_refused(ppo_run: Path) -> None:
     """The runtime would read any file that the model names."""
-    whole = onnx.load_from_string(export_onnx(read_checkpoint(ppo_run / "final.zip")))
+    whole = onnx.load_from_string(exported(ppo_run / "final.zip"))
     elsewhere, loops = onnx.ModelProto(), onnx.ModelProto()
     elsewhere.CopyFrom(whole)
     tensor = elsewhere.graph.initializer[0]
@@ -95,8 +102,8 @@ def test_what_is_exported_is_checked(graph: PolicyGraph) -> None:
 
 
 def test_the_same_checkpoint_gives_the_same_file(ppo_run: Path) -> None:
-    checkpoint = read_checkpoint(ppo_run / "final.zip")
-    assert export_onnx(checkpoint) == export_onnx(checkpoint)
+    checkpoint = ppo_run / "final.zip"
+    assert exported(checkpoint) == exported(checkpoint)
 
 
 @pytest.mark.parametrize("name", ["ppo", "sac"])
@@ -105,7 +112,7 @@ def test_rates_play_as_the_checkpoint_does(
 ) -> None:
     checkpoint = request.getfixturevalue(f"{name}_run") / "final.zip"
     file = tmp_path / "policy.onnx"
-    file.write_bytes(export_onnx(read_checkpoint(checkpoint)))
+    file.write_bytes(exported(checkpoint))
     agent = make_agent("onnx", checkpoint=file)
     assert agent.name == "onnx"
     env = make_env("iroko-dumbbell-10m")
@@ -123,7 +130,7 @@ def test_choices_play_as_the_checkpoint_does(name: str, tmp_path: Path) -> None:
         name, "placement-unseen", total_steps=64, out=tmp_path, n_envs=2, hyper_parameters=settings
     )
     file = tmp_path / "policy.onnx"
-    file.write_bytes(export_onnx(read_checkpoint(checkpoint)))
+    file.write_bytes(exported(checkpoint))
     scenario = load_scenario("placement-unseen")
     env: Any = gym.make(scenario.env_id, scenario=scenario, split="test", disable_env_checker=True)
     agents = [make_agent("onnx", checkpoint=file), make_agent(name, checkpoint=checkpoint)]
@@ -148,7 +155,7 @@ def test_tasks_play_as_the_checkpoint_does(mlp: Any, tmp_path: Path) -> None:
     network = mlp(len(names), 8, 2)
     write_checkpoint(tmp_path / "final.zip", meta, network, b"")
     file = tmp_path / "policy.onnx"
-    file.write_bytes(export_onnx(read_checkpoint(tmp_path / "final.zip")))
+    file.write_bytes(exported(tmp_path / "final.zip"))
     returns = [
         play_episode(env, make_agent(name, checkpoint=path), options={"episode_seed": 20_001})
         for name, path in (("onnx", file), ("ppo", tmp_path / "final.zip"))

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sysgym.emulator.accelerators.flows.packets import (
-    compare_models,
-    fabric,
-    format_comparison,
-    run_on_packets,
-)
+from sysgym.emulator.accelerators.flows.packets import fabric, run_on_packets
 from sysgym.emulator.accelerators.programs import Collective
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
@@ -64,14 +59,12 @@ def test_the_same_seed_gives_the_same_times_and_another_one_other_paths() -> Non
     assert (first.flow_round_s != other.flow_round_s).any()
 
 
-def test_the_comparison_is_a_table() -> None:
-    runs = compare_models(1e6, transport="cubic")
-    text = format_comparison(runs).splitlines()
-    assert len(text) == 5
-    assert "packets ms" in text[0]
-    assert text[1].startswith("single_switch, 16 hosts  ring")
-    assert {run.transport for run in runs} == {"cubic"}
-    assert all(run.time_s >= run.flow_time_s >= run.model_time_s for run in runs)
+@pytest.mark.parametrize("kind", ["single_switch", "fat_tree"])
+@pytest.mark.parametrize("algorithm", ["ring", "halving_doubling"])
+def test_with_any_law_packets_take_longest_and_alpha_beta_is_shortest(kind: str, algorithm: str) -> None:
+    run = run_on_packets(fabric(kind, 16), 1e6, algorithm=algorithm, transport="cubic")
+    assert (run.topology, run.n_hosts, run.algorithm, run.transport) == (kind, 16, algorithm, "cubic")
+    assert run.time_s >= run.flow_time_s >= run.model_time_s
 
 
 def test_a_reduce_scatter_is_half_of_an_all_reduce() -> None:

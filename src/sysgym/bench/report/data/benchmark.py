@@ -23,7 +23,7 @@ from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.errors import UnknownName
 from sysgym.scenarios.families import evaluation_of
 from sysgym.scenarios.family import Evaluation, Metric
-from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.schema.splits import SPLIT_NAMES
 from sysgym.scenarios.units import Unit, unit_of
 
 RETURN = "return"

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import NOTHING, Problem
-from sysgym.scenarios.schema.common import FromList
 from sysgym.scenarios.schema.later_keys import GrownTable
+from sysgym.scenarios.schema.tables import FromList
 
 MOST_CLASSES = 8
 """Largest number of classes of a port, as in IEEE 802.1Q."""

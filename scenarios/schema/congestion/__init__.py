@@ -8,12 +8,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import Reward, Scenario, Table
-from sysgym.scenarios.schema.flow import Flow, flow_problems
-from sysgym.scenarios.schema.network import Faults, LinkFault, RateChange, Routing
-from sysgym.scenarios.schema.offered import offered_problems
-from sysgym.scenarios.schema.queue import Queue
-from sysgym.scenarios.schema.topology import (
+from sysgym.scenarios.schema.congestion.flow import Flow, flow_problems
+from sysgym.scenarios.schema.congestion.network import Faults, LinkFault, RateChange, Routing
+from sysgym.scenarios.schema.congestion.offered import offered_problems
+from sysgym.scenarios.schema.congestion.queue import Queue
+from sysgym.scenarios.schema.congestion.topology import (
     DumbbellTopology,
     FatTreeTopology,
     LeafSpineTopology,
@@ -23,7 +22,7 @@ from sysgym.scenarios.schema.topology import (
     Topology,
     TopologyTable,
 )
-from sysgym.scenarios.schema.traffic import (
+from sysgym.scenarios.schema.congestion.traffic import (
     LONGEST_EPISODE_S,
     IncastWorkload,
     LongLivedWorkload,
@@ -36,7 +35,9 @@ from sysgym.scenarios.schema.traffic import (
     parts_of,
     workload_problems,
 )
-from sysgym.scenarios.schema.transport import Transport
+from sysgym.scenarios.schema.congestion.transport import Transport
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.tables import Reward, Table
 
 __all__ = [
     "CongestionScenario",

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from sysgym.scenarios.errors import NOTHING, Problem
-from sysgym.scenarios.schema.common import Table
+from sysgym.scenarios.schema.congestion.queue import MOST_CLASSES
+from sysgym.scenarios.schema.congestion.topology import MOST_HOSTS, RateBps, TopologyTable
 from sysgym.scenarios.schema.later_keys import GrownTable
-from sysgym.scenarios.schema.queue import MOST_CLASSES
-from sysgym.scenarios.schema.topology import MOST_HOSTS, RateBps, TopologyTable
+from sysgym.scenarios.schema.tables import Table
 
 LONGEST_EPISODE_S = 7200.0
 MOST_FLOWS = 1_000_000

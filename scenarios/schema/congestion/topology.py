@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from sysgym.scenarios.errors import NOTHING, Problem
-from sysgym.scenarios.schema.common import FromList, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
+from sysgym.scenarios.schema.tables import FromList, Table
 
 LARGEST_RATE_BPS = 1.6e12
 """Fastest link; two generations above 800 Gb/s Ethernet would need a finer clock than nanoseconds."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.topology import Cut, TopologyTable
-from sysgym.scenarios.schema.traffic import (
+from sysgym.scenarios.schema.congestion.topology import Cut, TopologyTable
+from sysgym.scenarios.schema.congestion.traffic import (
     IncastWorkload,
     OnOffWorkload,
     PartTable,
@@ -18,7 +18,7 @@ from sysgym.scenarios.schema.traffic import (
     WorkloadTable,
     parts_of,
 )
-from sysgym.scenarios.schema.transport import Transport
+from sysgym.scenarios.schema.congestion.transport import Transport
 
 HOSTS_PER_HOT_HOST = 8
 """Number of hosts per receiving host in the matrix hotspot."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import NOTHING, Problem
-from sysgym.scenarios.schema.common import FromList, Range, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
+from sysgym.scenarios.schema.tables import FromList, Range, Table
 
 SHORTEST_CHANGE_S, LONGEST_CHANGE_S = 1e-6, 7200.0
 """Bounds of the time between two changes of a link's rate."""

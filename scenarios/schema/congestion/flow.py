@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from sysgym.scenarios.errors import NOTHING, Problem
-from sysgym.scenarios.schema.common import Table
+from sysgym.scenarios.schema.tables import Table
 
 if TYPE_CHECKING:
-    from sysgym.scenarios.schema.topology import Topology
-    from sysgym.scenarios.schema.traffic import Workload
+    from sysgym.scenarios.schema.congestion.topology import Topology
+    from sysgym.scenarios.schema.congestion.traffic import Workload
 
 _Host = Annotated[int, Field(ge=0)]
 
