@@ -5,8 +5,8 @@
 Plays incasts of linux-fattree-incast-shallow with a buffer of 20 packets and looks at every packet at the
 senders. Counts the answers of which so many packets were acknowledged when the sender, silent for more than
 3.5 ms, sent something: mostly a tail loss probe. Prints quantiles of the time since the last ACK. Answers
-without an ACK are left out, because there the probe follows the first packets sooner. docs/linux.md shows
-the result. `--no-kernel` needs no root.
+without an ACK are left out, because there the probe follows the first packets sooner.
+docs/packets.md describes the rule. `--no-kernel` needs no root.
 """
 
 from __future__ import annotations

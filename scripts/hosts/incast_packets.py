@@ -5,8 +5,8 @@
 Plays linux-fattree-incast-shallow and listens at the senders and at the receiver's edge switch. Prints, for
 both backends, what share of the first transmissions was lost by the time since the answer began, how lost
 retransmissions were repaired, how many answers timed out, and when packets of the receiver's neighbour
-arrive at the port in relation to its departures. docs/linux.md shows the figures. With `--no-kernel` it needs
-neither Linux nor root.
+arrive at the port in relation to its departures. docs/linux-validation.md names the differences. With
+`--no-kernel` it needs neither Linux nor root.
 """
 
 from __future__ import annotations

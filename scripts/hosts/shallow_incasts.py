@@ -4,8 +4,8 @@
 
 Plays dctcp and cubic on `linux-fattree-incast` with buffers of 60 and 30 kB that mark above a fifth, on the
 simulator with `loss_detection = "dupack"` and with the scenario's own, and on the kernel. Prints the first
-seed alone and means over all seeds. With `--no-kernel` it needs neither Linux nor root. docs/linux.md shows
-the table.
+seed alone and means over all seeds. With `--no-kernel` it needs neither Linux nor root.
+docs/linux-validation.md shows the table.
 """
 
 from __future__ import annotations

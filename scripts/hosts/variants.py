@@ -5,7 +5,7 @@
         --variant transport.loss_detection=dupack transport.quick_acks=0 --variant
 
 Each ``--variant`` is a row for each contender: keys that are set, none for the scenario as it is. Keys after
-``--set`` hold for all rows. Tables of docs/packets.md, docs/hosts.md and docs/linux.md are made by this.
+``--set`` hold for all rows. Tables of docs/packets.md and docs/hosts.md are made by this.
 """
 
 from __future__ import annotations

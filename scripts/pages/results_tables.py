@@ -2,7 +2,7 @@
 
 python scripts/pages/results_tables.py results/quick docs/results.md
 python scripts/pages/results_tables.py results/quick README.md --scenario iroko-dumbbell-10m
-python scripts/pages/results_tables.py results/stragglers docs/stragglers.md --metrics 6
+python scripts/pages/results_tables.py results/stragglers docs/stragglers-tables.md --metrics 6
 python scripts/pages/results_tables.py results/entries/iroko/learners docs/iroko.md --metrics 5 --returns
 
 The tables are between ``<!-- begin results SUITE -->`` and ``<!-- end results SUITE -->``. For a suite with

@@ -1,4 +1,4 @@
-"""Write docs/scenario-keys.md: every key of every scenario family, from the schema that checks the files.
+"""Write docs/scenario-keys.md: every key of every scenario family and of suites, from the schemas.
 
 A test checks that the page is up to date; run this script after a change of the schema.
 """
@@ -10,15 +10,40 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from sysgym.scenarios.families import families, scenario_model
+from sysgym.scenarios.schema.suite import (
+    ContenderSpec,
+    MatrixSpec,
+    MetricSpec,
+    Suite,
+    TaskSpec,
+    TrainingSpec,
+    TuningSpec,
+)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scenario-keys.md"
 
-HEAD = """# Keys of a scenario file
+HEAD = """# Keys of scenario and suite files
 
-Made by `python scripts/pages/scenario_keys.py` from the schema; [adding a scenario](adding-a-scenario.md)
-explains them. Keys without a default are required. Unknown keys are an error.
+This page is a reference for authors of scenarios and suites. [Adding a scenario](adding-a-scenario.md) and
+[adding a suite](adding-a-suite.md) explain the files. The keys of each family come
+first, then those of [suites](#suites). Keys without a default are required, and unknown
+keys are an error.
+`python scripts/pages/scenario_keys.py` writes this page from the schemas.
 """
+
+SUITE_TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("Top level of a suite", Suite),
+    ("`[[training]]`", TrainingSpec),
+    ("`[[tasks]]`", TaskSpec),
+    ("A contender of a task", ContenderSpec),
+    ("`constants` of a task", TuningSpec),
+    ("`[matrix]`", MatrixSpec),
+    ("`[[metrics]]`", MetricSpec),
+)
+"""Heading and model of each table of a suite's file."""
 
 
 def render() -> str:
@@ -36,6 +61,13 @@ def render() -> str:
             parts += [
                 _row(key, spec, table) for key, spec in table["properties"].items() if _is_value(key, spec)
             ]
+    parts.append("\n## Suites\n")
+    for title, model in SUITE_TABLES:
+        parts += [f"\n### {title}\n\n", "| key | required | meaning |\n", "| --- | --- | --- |\n"]
+        parts += [
+            f"| `{field.alias or name}` | {'yes' if field.is_required() else ''} | {field.description} |\n"
+            for name, field in model.model_fields.items()
+        ]
     return "".join(parts)
 
 

@@ -1,42 +1,29 @@
-"""Write the tables of docs/scenarios.md: the shipped scenarios and suites, and the keys of a suite.
+"""Write the tables of docs/scenarios.md: the included scenarios.
 
 The prose around them is written by hand; a test checks that the tables are up to date.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-
-from pydantic import BaseModel
 
 from sysgym.scenarios import (
     CongestionScenario,
     PlacementScenario,
     StragglerScenario,
     list_scenarios,
-    list_suites,
     load_scenario,
-    load_suite,
 )
 from sysgym.scenarios.schema.bursts import BurstScenario
 from sysgym.scenarios.schema.collectives import CollectivesScenario
-from sysgym.scenarios.schema.common import Range, Scenario
 from sysgym.scenarios.schema.compression import CompressionScenario
 from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.diagnosis import DiagnosisScenario
 from sysgym.scenarios.schema.failslow import FailSlowScenario
 from sysgym.scenarios.schema.pipelines import PipelineScenario
-from sysgym.scenarios.schema.suite import (
-    ContenderSpec,
-    MatrixSpec,
-    MetricSpec,
-    Suite,
-    TaskSpec,
-    TrainingSpec,
-    TuningSpec,
-)
+from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.tables import Range
 from sysgym.scenarios.schema.tuning import TuningScenario
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scenarios.md"
@@ -59,8 +46,6 @@ def render(text: str) -> str:
         "shipped failslow": _shipped_failslow(),
         "shipped diagnosis": _shipped_diagnosis(),
         "shipped pipelines": _shipped_pipelines(),
-        "suites": _suites(),
-        "suite keys": _suite_keys(),
     }
     for name, lines in tables.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
@@ -367,46 +352,6 @@ def _links(topology: TopologyTable) -> str:
     rates += [override.rate_bps for override in topology.overrides]
     shown = dict.fromkeys(f"{_engineering(rate)}b/s" for rate in rates if rate is not None)
     return f"{', '.join(shown)}; {_engineering(topology.link_delay_s)}s"
-
-
-def _suites() -> Iterator[str]:
-    yield "| suite | trains | scenario | contenders | episodes each |"
-    yield "| --- | --- | --- | --- | --- |"
-    for info in list_suites():
-        suite = load_suite(info.name)
-        policies = [] if suite.matrix is None else [f"{suite.matrix.agent} from each"]
-        for task in suite.tasks:
-            trained = Counter(
-                f"{training.agent}, {training.total_steps} steps"
-                for training in suite.training
-                if training.scenario == task.scenario
-            )
-            cells = [
-                f"[`{suite.name}`](../scenarios/suites/{suite.name}.toml)",
-                "; ".join(f"{n} × {what}" if n > 1 else what for what, n in trained.items()),
-                f"`{task.scenario}`",
-                ", ".join([*task.contender_names, *policies]),
-                str(len(task.seed_values)),
-            ]
-            yield f"| {' | '.join(cells)} |"
-
-
-def _suite_keys() -> Iterator[str]:
-    yield "| table | key | must be there | meaning |"
-    yield "| --- | --- | --- | --- |"
-    tables: tuple[tuple[str, type[BaseModel]], ...] = (
-        ("", Suite),
-        ("`[[training]]`", TrainingSpec),
-        ("`[[tasks]]`", TaskSpec),
-        ("a contender", ContenderSpec),
-        ("a task's `tuning`", TuningSpec),
-        ("`[matrix]`", MatrixSpec),
-        ("`[[metrics]]`", MetricSpec),
-    )
-    for title, table in tables:
-        for name, field in table.model_fields.items():
-            required = "yes" if field.is_required() else ""
-            yield f"| {title} | `{field.alias or name}` | {required} | {field.description} |"
 
 
 def _engineering(value: float) -> str:

@@ -1,6 +1,6 @@
 """Write the constants of agents in the suites of stragglers into a page, from the suites themselves.
 
-    python scripts/stragglers/constants_table.py docs/stragglers.md
+    python scripts/stragglers/constants_table.py docs/stragglers-tables.md
 
 The table is between ``<!-- begin constants -->`` and ``<!-- end constants -->``. A row is a constant of an
 agent, a column a scenario; the third column has the usual value, with which the grid of the suite

@@ -15,7 +15,7 @@ import time
 from sysgym.emulator.cluster.source import names_of
 from sysgym.emulator.cluster.traces import FORMATS, load_jobs
 from sysgym.scenarios import StragglerScenario, TraceJobs, load_scenario
-from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.schema.splits import SPLIT_NAMES
 from sysgym.scenarios.schema.stragglers import TELLS
 
 

@@ -1,7 +1,7 @@
 """Draw what mitigation saves against the work that it throws away, and print savings at equal waste.
 
     python scripts/stragglers/saving_curve.py results/mitigation docs/images/mitigation.png
-    python scripts/stragglers/saving_curve.py results/mitigation mitigation.png --page docs/stragglers.md
+    python scripts/stragglers/saving_curve.py results/mitigation m.png --page docs/stragglers-tables.md
 
 Every agent plays the same jobs with several values of the constant that decides how much it acts (the suite
 mitigation). Its curve is the upper hull of these points and of doing nothing: using one of two settings
