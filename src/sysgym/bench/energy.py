@@ -166,9 +166,6 @@ class EnergySettings:
 DEFAULT = EnergySettings()
 """CPU time, with the world's mean carbon intensity."""
 
-KEYS = ("energy_kwh", "co2e_operational_g", "co2e_embodied_g", "method", "ci_g_per_kwh", "pue")
-"""Keys of the object ``energy`` in a row and in a training's record."""
-
 
 def _number_or_name(what: str, text: str, names: Mapping[str, float]) -> float:
     try:

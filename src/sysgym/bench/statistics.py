@@ -188,7 +188,9 @@ def normalised(
 ) -> Interval | None:
     """Return the position of a mean between two others, 0 at the floor and 1 at the bound, on common seeds.
 
-    All three are resampled with the same seeds, each with its own runs.
+    All three are resampled with the same seeds, each with its own runs. The few resamples in which the bound
+    equals the floor have no position and are left out; they are less than a fortieth of all, as otherwise
+    there is no scale.
 
     Args:
         ours: Shape (n_runs, n_seeds).
@@ -209,7 +211,9 @@ def normalised(
     low, high = np.percentile(spans, [50.0 * (1.0 - CONFIDENCE), 50.0 * (1.0 + CONFIDENCE)])
     if span == 0.0 or low <= 0.0 <= high:
         return None
-    return percentile_interval((means[0] - means[1]) / span, (drawn[0] - drawn[1]) / spans)
+    scaled = spans != 0.0
+    positions = (drawn[0] - drawn[1])[scaled] / spans[scaled]
+    return percentile_interval((means[0] - means[1]) / span, positions)
 
 
 class Profile(NamedTuple):

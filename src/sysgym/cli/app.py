@@ -33,10 +33,12 @@ from sysgym.cli.options import (
     TransportOption,
     TrustOption,
 )
+from sysgym.cli.order import OrderedCommands
 from sysgym.cli.pages.looking import list_, show
 from sysgym.cli.study import study
 
 app = typer.Typer(
+    cls=OrderedCommands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

@@ -182,7 +182,8 @@ class Run:
         """Change a setting of one lane or of all of them, before the next decision.
 
         Args:
-            lane: Number of the lane; None: all lanes.
+            lane: Number of the lane, for a control of which every lane has its own; None: all lanes, for the
+                others.
             key: Key of a control, or INTERVAL.
             value: New value.
 
@@ -193,9 +194,10 @@ class Run:
         if key == INTERVAL:
             self._set_interval(value)
         else:
-            for number in self._lanes_of(lane, key):
-                checked = _checked(self._control(number, key), value)
-                self.lanes[number].view.change(key, checked)
+            lanes = self._lanes_of(lane, key)
+            checked = [_checked(self._control(number, key), value) for number in lanes]
+            for number, allowed in zip(lanes, checked, strict=True):
+                self.lanes[number].view.change(key, allowed)
         self._changes.append((lane, key, value))
 
     def close(self) -> None:
@@ -212,6 +214,10 @@ class Run:
 
     def _lanes_of(self, lane: int | None, key: str) -> Sequence[int]:
         if lane is None:
+            if any(self._control(number, key).own for number in range(len(self.lanes))):
+                raise SysgymError(
+                    f"{key}: every lane has its own; expected a lane from 0 to {len(self.lanes) - 1}"
+                )
             return range(len(self.lanes))
         if lane not in range(len(self.lanes)):
             raise SysgymError(f"there is no lane {lane!r}; expected 0 to {len(self.lanes) - 1}")

@@ -28,7 +28,6 @@ try:
 except ImportError as missing:
     raise MissingExtra("live", "sysgym live") from missing
 
-DEFAULT_PORT = 8642
 MOST_FRAMES_A_SECOND = 30.0
 LARGEST_COMMAND_BYTES = 4_096
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}

@@ -24,6 +24,7 @@ from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name, Strict
 from sysgym.bench.results.versions import must_match, versions
+from sysgym.bench.run.pool import PLAYING
 from sysgym.bench.statistics import Interval, estimate, mean
 from sysgym.bench.tables import Table, interval_text
 from sysgym.emulator.packets.transports import Transport, get_transport
@@ -96,9 +97,10 @@ class NeighboursJob:
         return json.dumps([*parts, *must_match(versions())], sort_keys=True)
 
     def run(self, report: Callable[[Any], None]) -> dict[str, Any]:
-        """Run the episode and return its row."""
+        """Run the episode and return its row; only the beginning is reported."""
         scenario = scenario_from_resolved(self.scenario, expect=CongestionScenario)
         first, second = (transport_of(law) for law in self.laws)
+        report(PLAYING)
         measured = measure_sharing(scenario, first, second, self.duration_s, self.seed)
         return {
             "laws": [law.name for law in self.laws],

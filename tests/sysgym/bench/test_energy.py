@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from sysgym.bench.energy import (
     DEFAULT,
     GRIDS_G_PER_KWH,
-    KEYS,
     EnergySettings,
     embodied_g,
     operational_g,
@@ -26,6 +25,7 @@ from sysgym.bench.energy import (
 )
 from sysgym.bench.plan import make_plan
 from sysgym.bench.report import write
+from sysgym.bench.results.row_format import EnergyFields
 from sysgym.bench.results.rows import ResultsFile, Row, read_rows
 from sysgym.bench.run.milestones import VALIDATION, energy_at, reached
 from sysgym.bench.run.replay import compare
@@ -62,7 +62,7 @@ def test_published_values() -> None:
 def test_an_account_by_hand() -> None:
     settings = EnergySettings.from_options(grid="500", pue=1.5, watts_per_core="10")
     account = settings.account(0.02, 2.0)  # two core-hours at 10 W
-    assert tuple(account) == KEYS
+    assert tuple(account) == tuple(EnergyFields.model_fields)
     assert account["co2e_operational_g"] == pytest.approx(0.02 * 1.5 * 500.0)
     assert account["co2e_embodied_g"] == pytest.approx(2e6 * (2.0 / 64) / (4 * 8760 * 0.45))
     assert (account["method"], account["ci_g_per_kwh"], account["pue"]) == ("cpu-time-10W", 500.0, 1.5)
@@ -113,7 +113,7 @@ def test_codecarbon_is_an_extra(
 def test_every_row_says_what_it_cost(played: Path) -> None:
     for row in read_rows(played):
         assert row.energy is not None
-        assert tuple(row.energy) == KEYS
+        assert tuple(row.energy) == tuple(EnergyFields.model_fields)
         assert 0.0 < row.energy["energy_kwh"] < 1e-3
         assert row.energy["method"] == "cpu-time-4.19W"
 
@@ -201,7 +201,7 @@ def test_a_training_says_what_it_cost_and_when_it_was_good(write_suite: WriteSui
     assert outcome.failures == []
     (folder,) = (out / "training").iterdir()
     account = json.loads((folder / FINISHED).read_bytes())["energy"]
-    assert tuple(account) == KEYS
+    assert tuple(account) == tuple(EnergyFields.model_fields)
     assert account["energy_kwh"] > 0.0
     found = json.loads((folder / VALIDATION).read_bytes())
     assert list(found["heuristics"]) == ["dctcp"], "neither the oracle nor what is learned"

@@ -138,6 +138,12 @@ def test_without_a_span_there_is_no_score() -> None:
     assert normalised(ours, floor, floor) is None
 
 
+def test_resamples_without_a_span_are_left_out() -> None:
+    floor, bound = np.zeros((1, 10)), np.repeat([[1.0, 0.0]], 5, axis=1)
+    found = normalised(0.5 * bound, floor, bound)
+    assert found == (0.5, 0.5, 0.5)
+
+
 def _by_hand(make_row: MakeRow, out: Path, rules: Mapping[str, float] | None = None) -> Path:
     """Write returns: dctcp 10 and oracle 20 everywhere, policies in between or below."""
     names = ("tiny", "slow", "wide")

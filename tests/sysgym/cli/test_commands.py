@@ -12,6 +12,7 @@ import typer
 
 import sysgym
 from sysgym.cli.app import app
+from sysgym.cli.order import ORDER
 
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 Call = Callable[..., tuple[int, str, str]]
@@ -61,6 +62,9 @@ def test_help_of_the_whole_names_every_command(call: Call) -> None:
     assert code == 0
     lines = [line.strip("│ ").split(" ")[0] for line in out.splitlines()]
     assert set(COMMANDS) <= set(lines)
+    listed = [line for line in lines if line in COMMANDS]
+    assert listed[:7] == ["list", "show", "run", "live", "train", "bench", "report"]
+    assert sorted(ORDER) == COMMANDS, "every command has a place in the help"
 
 
 def test_the_version(call: Call) -> None:

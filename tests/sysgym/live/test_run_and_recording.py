@@ -9,6 +9,7 @@ import re
 import time
 import tracemalloc
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,24 @@ def test_wrong_changes_are_refused(make_run: MakeRun) -> None:
         run.change(0, "law", "dctcpp")
     with pytest.raises(SysgymError, match="the same for all lanes"):
         run.change(0, K, 30_000)
+    with pytest.raises(SysgymError, match="law: every lane has its own; expected a lane"):
+        run.change(None, "law", "cubic")
     with pytest.raises(SysgymError, match="no lane 7"):
         run.change(7, "law", "dctcp")
+    frame = run.next_frame()
+    assert frame is not None
+    assert frame.changes == ()
+
+
+def test_a_change_that_one_lane_refuses_changes_none(make_run: MakeRun) -> None:
+    run = make_run("dctcp", "dctcp")
+    scene = run._scenes[1]
+    narrow = [replace(one, high=20_000) if one.key == K else one for one in scene.controls]
+    run._scenes[1] = replace(scene, controls=tuple(narrow))
+    with pytest.raises(SysgymError, match="expected a number from 3000 to 20000"):
+        run.change(None, K, 30_000)
+    networks = [lane.env.unwrapped.network for lane in run.lanes]  # type: ignore[attr-defined]
+    assert len({network.scenario.queue.ecn_threshold_bytes for network in networks}) == 1
     frame = run.next_frame()
     assert frame is not None
     assert frame.changes == ()

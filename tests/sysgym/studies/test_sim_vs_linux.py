@@ -12,7 +12,7 @@ from sysgym.bench.contenders import parse_contender
 from sysgym.bench.surveys import SURVEYS
 from sysgym.envs.congestion.datacenter.metrics import EPISODE_METRICS
 from sysgym.scenarios import load_scenario, load_suite
-from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.schema.splits import SPLIT_NAMES
 from sysgym.studies import sim_vs_linux
 from sysgym.studies.sim_vs_linux import METRICS, SCENARIOS, SEEDS, TRANSPORTS, Measured
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,11 @@ LARGEST_ENTRY_BYTES = 5_000_000
 
 LARGEST_TEXT_BYTES = 1_000_000
 """Largest ``entry.toml`` and ``README.md``."""
+
+PROGRAM = "sysgym bench"
+PLUGIN_OPTIONS = ("--plugin", "--transport-file")
+_FOLDERS = re.compile(r"(?<![^=@])(?:~[^\\/]*|[A-Za-z]:)?[\\/].*[\\/]")
+"""Folders of an absolute path that is a word, or follows ``=`` or ``@`` in one."""
 
 
 class _EntryFields(Strict):
@@ -167,7 +173,7 @@ def pack(
             _check_inside(results, RUN)
             run = read_run(results)
             for sitting in run["sittings"]:
-                sitting["command"] = _without_place(sitting["command"])
+                sitting["command"] = _without_places(sitting["command"])
             (temporary / RUN).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         digests = {}
         for source, target in _files_of(benchmark, results, plugins):
@@ -257,9 +263,28 @@ def _with_digest(row: Row, digests: Mapping[str, str]) -> Row:
     return replace(row, contender=replace(row.contender, checkpoint_sha256=digest))
 
 
-def _without_place(command: str) -> str:
-    """Return a command without the path of the results folder, which is specific to a machine."""
-    return re.sub(r" --out(?: |=)(?:'[^']*'|\S+)", "", command)
+def _without_places(command: str) -> str:
+    """Return a command without what is specific to a machine: the results folder, and folders of files.
+
+    Plugins have their base names, under which they lie in the entry, and so do all files with absolute paths.
+    Of a command that is not the shell's, only the program is left.
+    """
+    try:
+        words = iter(shlex.split(command))
+    except ValueError:
+        return PROGRAM
+    kept = []
+    for word in words:
+        option, equals, value = word.partition("=")
+        if word == "--out":
+            next(words, "")
+        elif word in PLUGIN_OPTIONS:
+            kept += [word, Path(next(words, "")).name]
+        elif option in PLUGIN_OPTIONS:
+            kept.append(option + equals + Path(value).name)
+        elif option != "--out":
+            kept.append(_FOLDERS.sub("", word))
+    return shlex.join(kept)
 
 
 def _toml(text: str) -> str:
@@ -267,11 +292,11 @@ def _toml(text: str) -> str:
 
 
 def _readme(title: str, benchmark: BenchmarkResult, contenders: Sequence[str]) -> str:
-    commands = [_without_place(sitting.command) for sitting in benchmark.sittings if sitting.played]
+    commands = [_without_places(sitting.command) for sitting in benchmark.sittings if sitting.played]
     lines = [
         f"# {title}",
         "",
-        f"Contenders: {', '.join(contenders)}. Made by `{commands[-1] if commands else 'sysgym bench'}`.",
+        f"Contenders: {', '.join(contenders)}. Made by `{commands[-1] if commands else PROGRAM}`.",
         "",
         "To be written: what the contender does; what it was trained on (never the test split) and for how",
         "long; how many runs were looked at before this one; which machine.",

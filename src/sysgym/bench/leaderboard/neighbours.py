@@ -19,7 +19,8 @@ import numpy as np
 
 from sysgym.bench.contenders import SHIPPED, Contender, parse_contender
 from sysgym.bench.results.code import code_of
-from sysgym.bench.run.pool import Done, Failed, run_jobs
+from sysgym.bench.run.episodes import compile_for_workers
+from sysgym.bench.run.pool import Done, Failed, TimedOut, run_jobs
 from sysgym.bench.run.replay import Replay, check_checkpoint, other_versions
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios import load_scenario
@@ -144,7 +145,8 @@ def replay(
         n_workers: Number of processes.
         plugins: The user's own files, which need no trust.
         trust: Whether code in the folder may run.
-        episode_limit_s: Time limit of an episode, s; None: no limit.
+        episode_limit_s: Time limit of an episode, s; an episode that exceeds it differs from its row. None:
+            no limit.
 
     Raises:
         ResultMismatch: The scenario or a file differs from the one that a row was made with.
@@ -154,6 +156,7 @@ def replay(
     by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}
     laws = [law for job in jobs for law in job.laws]
     pending = iter(jobs)
+    compile_for_workers(job.scenario["family"] for job in jobs)
     with (
         code_of(laws, folder, plugins, trust=trust) as needed,
         closing(
@@ -161,6 +164,10 @@ def replay(
         ) as events,
     ):
         for event in events:
+            if isinstance(event, TimedOut):
+                recorded = by_job[id(event.job)]
+                yield Replay(event.job.label, {"share": (recorded["share"], event.reason)}, {})
+                continue
             if isinstance(event, Failed):
                 raise SysgymError(f"{event.job.label}: cannot be replayed: {event.reason}")
             if isinstance(event, Done):

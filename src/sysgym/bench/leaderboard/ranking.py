@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
@@ -13,15 +13,19 @@ from sysgym.bench import statistics
 from sysgym.bench.energy import alike_words, measured_alike
 from sysgym.bench.leaderboard import contest
 from sysgym.bench.leaderboard.entries import Entry, read_entries
-from sysgym.bench.report.data.benchmark import BenchmarkResult, ScenarioResult
+from sysgym.bench.report.data.benchmark import BenchmarkResult
 from sysgym.bench.report.data.bound import bound_of, shares
-from sysgym.bench.report.data.carbon import costs, energy_text, worth_of
+from sysgym.bench.report.data.carbon import costs, energy_text
 from sysgym.bench.report.markdown import plain
 from sysgym.bench.results.versions import must_match
 from sysgym.bench.statistics import Interval
 from sysgym.bench.tables import markdown_table
 from sysgym.scenarios.files import write_atomically
 from sysgym.scenarios.units import with_interval
+
+MOST_SHARE = 100.0
+"""Largest value of an episode relative to the reference contender's, so that none decides on the score
+alone, as a delay of zero would."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,6 @@ class Line:
         entry: The entry.
         contender: Name of the contender.
         score: Score, lower is better; None without rows in all scenarios.
-        parts: Label of a scenario -> first metric as text.
-        per_gram: Label of a scenario -> result per gram of CO2e as text.
         training: Cost of trainings as text.
         ranks: Best and worst rank that the intervals allow; None without a score.
     """
@@ -41,8 +43,6 @@ class Line:
     entry: Entry
     contender: str
     score: Interval | None
-    parts: Mapping[str, str]
-    per_gram: Mapping[str, str]
     training: str
     ranks: tuple[int, int] | None = None
 
@@ -57,9 +57,7 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
     for entry in entries:
         for name in entry.contenders:
             score = score_of(entry.benchmark, name)
-            parts = {result.label: _part(result, name) for result in entry.benchmark.results}
-            grams = {result.label: _gram(result, name) for result in entry.benchmark.results}
-            line = Line(entry, name, score, parts, grams, _training(entry, name))
+            line = Line(entry, name, score, _training(entry, name))
             if score is None:
                 others.append(line)
             else:
@@ -74,9 +72,9 @@ def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
     """Return the score over all scenarios of the suite, lower is better; None if a scenario is missing.
 
     With an oracle it is the optimality gap in both metrics of every scenario's headline. Without one it is
-    the shortfall from the values of the reference contender, negative if they are exceeded; if these values
-    are not above zero, it is the first metric itself, provided that lower is better and all scenarios share
-    it.
+    the shortfall from the values of the reference contender, negative if they are exceeded, by up to
+    :data:`MOST_SHARE` times; if these values are not above zero, it is the first metric itself, provided that
+    lower is better and all scenarios share it.
     """
     missing = []
     for result in benchmark.results:
@@ -89,7 +87,7 @@ def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
             found = shares(result, player, target, metric)
             if found is None:
                 return None
-            missing.append(1.0 - found if bound is None else np.maximum(1.0 - found, 0.0))
+            missing.append(1.0 - np.minimum(found, MOST_SHARE if bound is None else 1.0))
     if missing:
         return statistics.mean_of_means(missing)
     firsts = {result.focus[0] for result in benchmark.results}
@@ -98,21 +96,6 @@ def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
     if len(firsts) > 1 or next(iter(firsts)).higher_is_better or len(values) < len(samples):
         return None
     return statistics.mean_of_means(values)
-
-
-def _part(result: ScenarioResult, player: str) -> str:
-    metric = result.focus[0]
-    estimate = result.estimates_of(metric.name).get(player)
-    if estimate is None:
-        return "–"
-    unit = result.unit(metric.name)
-    value, low, high = with_interval(*(unit.shown(number) for number in estimate))
-    return f"{value} [{low}, {high}] {unit.symbol}".rstrip()
-
-
-def _gram(result: ScenarioResult, player: str) -> str:
-    worth = worth_of(result)
-    return "–" if worth is None else worth.cell(player)[0]
 
 
 def _training(entry: Entry, contender: str) -> str:
@@ -159,6 +142,7 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
     yield (
         "This page ranks the published entries of the contest and of each suite. Every line can be replayed: "
         "`sysgym validate results/entries/SUITE/ENTRY` replays sampled rows and compares them bit by bit. "
+        "`sysgym report results/entries/SUITE/ENTRY` writes a report with the metrics of each scenario. "
         "How to submit: [CONTRIBUTING](../CONTRIBUTING.md#submitting-a-result)."
     )
     suites = list(dict.fromkeys(entry.suite for entry in entries))
@@ -174,7 +158,9 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
         "The score is the optimality gap: the mean shortfall from the oracle's values, over all scenarios of "
         "the suite and both metrics of a scenario's headline (lower is better; without an oracle, the "
         "shortfall from the reference contender's values, or the first metric itself). In brackets: 95 % "
-        "bootstrap intervals over training runs and episodes. A rank is a range if intervals overlap."
+        "bootstrap intervals over training runs and episodes. A rank is a range if intervals overlap. "
+        "Training is the number of training runs and their energy; the heuristic baseline is the best "
+        "heuristic on the validation split ([Energy and carbon](evaluation.md#energy-and-carbon))."
     )
     for suite in suites:
         if suite == contest.SUITE:
@@ -194,8 +180,7 @@ def _contest(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterato
     yield ""
     rows = []
     for one in found:
-        link = f"[{plain(one.entry.title)}]({_relative(one.entry.folder, root, page_folder)})"
-        rows.append((plain(one.law), f"{link}, {plain(one.entry.by)}", *contest.row_of(one)))
+        rows.append((plain(one.law), _source(one.entry, root, page_folder), *contest.row_of(one)))
     yield markdown_table(contest.HEADS, rows)
 
 
@@ -211,29 +196,30 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
     if len(ways) > 1:
         yield f"Energy was measured in different ways ({plain('; '.join(ways))}) and is not compared."
         yield ""
-    labels = list(dict.fromkeys(label for line in lines for label in line.parts))
-    metrics = {result.label: result.focus[0].label for entry in entries for result in entry.benchmark.results}
-    heads = ["rank", "contender", "entry", "score"]
+    shared = len(entries) == 1
+    if shared:
+        yield f"Entry: {_source(entries[0], root, page_folder)}."
+        yield ""
+    heads = ["rank", "contender", *([] if shared else ["entry"]), ">score"]
     heads += ["training"] if len(ways) == 1 else []
-    for label in labels:
-        heads.append(plain(f"{label}: {metrics[label]}"))
-        heads += [plain(f"{label}: per g CO2e")] if len(ways) == 1 else []
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{' --- |' * 3}{' ---: |' * (len(heads) - 3)}"
+    rows = []
     for line in lines:
-        link = _relative(line.entry.folder, root, page_folder)
         where, score = "–", "not all scenarios"
         if line.ranks is not None and line.score is not None:
             first, last = line.ranks
             where = str(first) if first == last else f"{first} to {last}"
             value, low, high = with_interval(*line.score)
             score = f"{value} [{low}, {high}]"
-        cells = [where, plain(line.contender), f"[{plain(line.entry.title)}]({link}), {plain(line.entry.by)}"]
+        cells = [where, plain(line.contender)]
+        cells += [] if shared else [_source(line.entry, root, page_folder)]
         cells += [score, *([plain(line.training)] if len(ways) == 1 else [])]
-        for label in labels:
-            cells.append(plain(line.parts.get(label, "–")))
-            cells += [plain(line.per_gram.get(label, "–"))] if len(ways) == 1 else []
-        yield f"| {' | '.join(cells)} |"
+        rows.append(cells)
+    yield markdown_table(heads, rows)
+
+
+def _source(entry: Entry, root: Path, page_folder: Path) -> str:
+    """Return a link to an entry, and who made it."""
+    return f"[{plain(entry.title)}]({_relative(entry.folder, root, page_folder)}), {plain(entry.by)}"
 
 
 def _ways(entries: Sequence[Entry]) -> list[str]:

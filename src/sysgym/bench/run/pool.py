@@ -118,11 +118,21 @@ class _Worker:
                 self.process.start()
         theirs.close()
         self.job: Job | None = None
+        self.limit_s = math.inf
         self.ends_s = math.inf  # deadline of the job, on the monotonic clock
 
-    def give(self, job: Job) -> None:
+    def give(self, job: Job) -> bool:
+        """Send a job; return False if the process has died."""
         self.job = job
-        self.connection.send(job)
+        try:
+            self.connection.send(job)
+        except OSError:
+            return False
+        return True
+
+    def end_after(self, limit_s: float) -> None:
+        """Limit the time of the job from now on."""
+        self.limit_s, self.ends_s = limit_s, time.monotonic() + limit_s
 
     def kill(self) -> None:
         """Kill the process."""
@@ -178,7 +188,7 @@ def run_jobs(
                 if worker.ends_s <= time.monotonic():
                     worker.kill()
                     workers.remove(worker)
-                    yield _timed_out(worker.job, limit_s)
+                    yield _timed_out(worker)
     finally:
         _stop(workers)
 
@@ -188,10 +198,15 @@ def _hand_out(
 ) -> None:
     idle = [worker for worker in workers if worker.job is None]
     while (idle or len(workers) < n_workers) and (job := next_job()) is not None:
-        if not idle:
-            idle.append(_Worker(plugins))
-            workers.append(idle[-1])
-        idle.pop().give(job)
+        while idle:
+            worker = idle.pop()
+            if worker.give(job):
+                break
+            worker.kill()
+            workers.remove(worker)
+        else:
+            workers.append(_Worker(plugins))
+            workers[-1].give(job)  # if this one is dead too, the job fails when its answer is awaited
 
 
 def _receive(worker: _Worker, limit_s: Callable[[Job], float | None]) -> Event | None:
@@ -208,8 +223,7 @@ def _receive(worker: _Worker, limit_s: Callable[[Job], float | None]) -> Event |
     if kind == "began" or (kind == "progress" and content == PLAYING):
         limit = limit_s(job)
         if limit is not None:
-            at_least_s = EPISODE_LIMIT_S if kind == "began" else 0.0
-            worker.ends_s = time.monotonic() + max(limit, at_least_s)
+            worker.end_after(max(limit, EPISODE_LIMIT_S) if kind == "began" else limit)
         return None
     if kind == "progress":
         return Progress(job, content)
@@ -217,10 +231,10 @@ def _receive(worker: _Worker, limit_s: Callable[[Job], float | None]) -> Event |
     return Done(job, content) if kind == "done" else Failed(job, *content)
 
 
-def _timed_out(job: Job | None, limit_s: Callable[[Job], float | None]) -> TimedOut:
-    assert job is not None
-    reason = f"exceeded the time limit of {limit_s(job):g} s; its process was ended"
-    return TimedOut(job, reason, reason + "\n")
+def _timed_out(worker: _Worker) -> TimedOut:
+    assert worker.job is not None
+    reason = f"exceeded the time limit of {worker.limit_s:g} s; its process was ended"
+    return TimedOut(worker.job, reason, reason + "\n")
 
 
 def _exit_words(code: int | None) -> str:

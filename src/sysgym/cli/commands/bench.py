@@ -361,5 +361,5 @@ def cpus() -> int:
 
 
 def command_line() -> str:
-    """Return the command that the user typed, without the paths of their machine."""
+    """Return the command that the user typed, without the path of the program."""
     return shlex.join(["sysgym", *sys.argv[1:]])

@@ -50,9 +50,7 @@ def live(
     ] = "127.0.0.1",
     speed: Annotated[
         float | None,
-        typer.Option(
-            "--speed", min=1 / 64, max=64.0, show_default="1.0", help="1: an episode takes half a minute."
-        ),
+        typer.Option("--speed", min=1 / 64, max=64.0, help="Pace (default: 1, an episode in half a minute)."),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
     record: Annotated[

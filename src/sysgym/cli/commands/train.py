@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -87,9 +88,12 @@ def train_agent(
         )
         raise typer.Exit(130) from None
     screen.print(f"checkpoint  {final}", soft_wrap=True)
-    screen.print(f"sysgym run {scenario} --agent {agent} --checkpoint {final}", style="dim", soft_wrap=True)
+    command = ["sysgym", "run", scenario, "--agent", agent, "--checkpoint", str(final)]
+    command += [word for plugin in plugins for word in ("--plugin", str(plugin))]
+    command += [word for override in overrides for word in ("--set", override)]
+    screen.print(shlex.join(command), style="dim", soft_wrap=True)
     if (logs := folder / "tensorboard").is_dir():  # the search for neural writes progress.csv instead
-        screen.print(f"tensorboard --logdir {logs}", style="dim", soft_wrap=True)
+        screen.print(shlex.join(["tensorboard", "--logdir", str(logs)]), style="dim", soft_wrap=True)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sysgym.agents import AgentInfo
     from sysgym.agents.learned.shipped import Shipped
     from sysgym.scenarios import Scenario, Suite, TaskSpec
-    from sysgym.scenarios.schema.common import Range
+    from sysgym.scenarios.schema.tables import Range
 
 _WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
 _MOST_TABLES = 8

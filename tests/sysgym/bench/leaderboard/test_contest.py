@@ -152,6 +152,13 @@ def test_stored_rows_replay_and_edited_ones_do_not() -> None:
         next(one for one in found if one.differences).raise_if_different()
 
 
+def test_a_row_that_is_not_played_again_in_time_differs() -> None:
+    row = next(row for row in read_rows(STORED) if row["laws"] == ["baseline", "swift"])
+    (late,) = replay([row], STORED, plugins=[str(BASELINE)], episode_limit_s=0.001)
+    with pytest.raises(ResultMismatch, match=r"replayed 'exceeded the time limit of 0\.001 s"):
+        late.raise_if_different()
+
+
 def test_rows_of_another_network_or_without_trust_are_refused() -> None:
     row = read_rows(STORED)[0]
     with pytest.raises(ResultMismatch, match="dumbbell-10g has changed since"):

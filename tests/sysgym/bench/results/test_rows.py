@@ -21,8 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.energy import KEYS
-from sysgym.bench.results.row_format import digest_of
+from sysgym.bench.results.row_format import EnergyFields, digest_of
 from sysgym.bench.results.rows import ASIDE, COMPRESSED, RESULTS, ResultsFile, Row, read_rows
 from sysgym.errors import StorageError, SysgymError
 from sysgym.scenarios.names import LONGEST_NAME, NAME
@@ -185,6 +184,7 @@ def _with(**changes: Any) -> Callable[[bytes], bytes]:
     return changed
 
 
+ACCOUNT: dict[str, Any] = dict.fromkeys(EnergyFields.model_fields, 1.0)
 WRONG: dict[str, Callable[[bytes], bytes]] = {
     "text": lambda line: b"hello",
     "blank": lambda line: b"",
@@ -233,10 +233,8 @@ WRONG: dict[str, Callable[[bytes], bytes]] = {
     "a version that is a tag": _with(versions={"numpy": "<svg/onload=alert(1)>"}),
     "a version that is a number": _with(versions={"numpy": 2}),
     "energy that is a number": _with(energy=3),
-    "energy with a text": _with(
-        energy=dict.fromkeys(KEYS, 1.0) | {"method": "cpu-time", "energy_kwh": "much"}
-    ),
-    "energy measured by a tag": _with(energy=dict.fromkeys(KEYS, 1.0) | {"method": "<b>"}),
+    "energy with a text": _with(energy=ACCOUNT | {"method": "cpu-time", "energy_kwh": "much"}),
+    "energy measured by a tag": _with(energy=ACCOUNT | {"method": "<b>"}),
     "brackets nested a hundred thousand deep": lambda line: b"[" * 100_000 + b"]" * 100_000,
     "brackets nested 900 deep": _with(scenario_resolved={"name": json.loads("[" * 900 + "]" * 900)}),
     "a row of many lists": _with(scenario_resolved={"name": "tiny", "zz": [[]] * 30_000}),

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from sysgym.bench.run import pool
 from sysgym.bench.run.pool import PLAYING, Done, Failed, Job, TimedOut, run_jobs
 
 PLANTED = ("multiprocessing", "numpy", "sysgym", "json")
@@ -106,3 +107,50 @@ def test_a_job_that_is_late_is_given_up_and_its_worker_replaced() -> None:
     assert isinstance(first, Done)
     assert isinstance(last, Done)
     assert first.result != last.result
+
+
+def test_the_limit_that_is_told_is_that_in_force(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool, "EPISODE_LIMIT_S", 0.5)
+    queue: list[Job] = [Sleep(ready_s=60.0)]
+    (late,) = run_jobs(lambda: queue.pop() if queue else None, 1, limit_s=lambda job: 0.01)
+    assert isinstance(late, TimedOut)
+    assert late.reason == "exceeded the time limit of 0.5 s; its process was ended"
+
+
+def _kill(pid: int) -> None:
+    """Kill a worker and wait until it is gone."""
+    os.kill(pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + 10.0
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells in /proc whether a process is gone")
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_the_death_of_an_idle_worker_costs_no_job(n_workers: int) -> None:
+    queue: list[Job] = [Sleep() for _ in range(4)]
+    with closing(run_jobs(lambda: queue.pop() if queue else None, n_workers)) as running:
+        first = next(running)
+        assert isinstance(first, Done)
+        _kill(first.result)
+        others = list(running)
+    assert [type(event) for event in others] == [Done] * 3
+    assert first.result not in {event.result for event in others if isinstance(event, Done)}
+
+
+def test_a_worker_that_dies_before_its_first_job_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one worker after the other would be started in vain."""
+
+    class Dying(pool._Worker):
+        def __init__(self, plugins: Any) -> None:
+            super().__init__(plugins)
+            self.process.kill()
+            self.process.join()
+
+    monkeypatch.setattr(pool, "_Worker", Dying)
+    queue: list[Job] = [Sleep(), Sleep()]
+    events = list(run_jobs(lambda: queue.pop() if queue else None, 1))
+    reasons = [event.reason for event in events if isinstance(event, Failed)]
+    assert reasons == ["the worker process died (signal 9, SIGKILL; out of memory?)"] * 2

@@ -14,7 +14,7 @@ import pytest
 from sysgym.cli.commands.new import What, commands_in
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.scenarios import CongestionScenario, load_scenario
-from sysgym.scenarios.schema.topology import GraphTopology
+from sysgym.scenarios.schema.congestion.topology import GraphTopology
 from tests.commands import Commands
 
 Call = Callable[..., tuple[int, str, str]]

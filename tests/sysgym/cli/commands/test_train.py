@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,25 @@ def test_what_was_trained_plays_and_goes_on(tiny: Path, call: Call, tmp_path: Pa
     after = _steps(folder)
     assert after[: len(before)] == before, "the curve goes on and does not begin anew"
     assert 64 < max(after) <= 128
+
+
+def test_the_command_that_is_printed_can_be_copied(
+    tiny: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sysgym.agents.learned
+
+    folder, own = tmp_path / "my runs", tmp_path / "my law.py"
+    (folder / "tensorboard").mkdir(parents=True)
+    monkeypatch.setattr(sysgym.agents.learned, "train", lambda *_, out, **__: out / "final.zip")
+    monkeypatch.setattr("sysgym.cli.pages.listing.load_plugins", lambda paths: None)
+    keys = ("control.episode_steps=5", "queue.buffer_bytes=20_000")
+    options = [word for key in keys for word in ("--set", key)]
+    code, out, err = call("train", "ppo", tiny, "--out", folder, "--plugin", own, *options)
+    assert code == 0, err
+    run, tensorboard = map(shlex.split, out.splitlines()[-2:])
+    named = ["--agent", "ppo", "--checkpoint", str(folder / "final.zip"), "--plugin", str(own)]
+    assert run == ["sysgym", "run", str(tiny), *named, *options]
+    assert tensorboard == ["tensorboard", "--logdir", str(folder / "tensorboard")]
 
 
 def _steps(folder: Path) -> list[float]:

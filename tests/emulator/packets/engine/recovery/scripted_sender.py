@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 
 from sysgym.emulator.compiling import compile_for
+from sysgym.emulator.optimising import whole
 from sysgym.emulator.packets.engine.event_queue.tournament import new_tournament
 from sysgym.emulator.packets.engine.hosts import begin_flow, check_timers, receive_ack
 from sysgym.emulator.packets.memory.flow_record import ARRIVED, LOST
@@ -83,7 +84,8 @@ class ScriptedSender:
         global _play_compiled
         if _play_compiled is None:
             signature = types.int64(types.int64, types.int64)
-            _play_compiled = compile_for(signature, _play, packages=["sysgym.emulator.packets"])
+            with whole():  # its parts are not optimised one by one, as in the event loop
+                _play_compiled = compile_for(signature, _play, packages=["sysgym.emulator.packets"])
         overrides = {
             "topology.hosts_per_side": 1,
             "workload": {"kind": "long_lived", "pairs": "one_to_one"},
