@@ -9,7 +9,8 @@
 # - **Time.** 75 minutes. All programs run in half a minute on two cores, once the simulator is compiled (a
 #   minute, the first time).
 # - **You hand in** this file or notebook; `sysgym lab grade 2 .` checks it. Graders read only functions,
-#   imports and names in CAPITALS.
+#   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym: write 1500 for
+#   the bytes of a packet.
 #
 # ```
 #   n senders ---- switch ==[ queue; marks above K ]== 10 Gb/s, 100 us == switch ---- n receivers
@@ -96,7 +97,7 @@ for flows in (1, 4, 16, 32):
 # **Required plot:** window and queue over time, for K of 5, 20 and 80 packets, and for Reno without marks.
 
 # %%
-figure, axes = plt.subplots(2, 4, figsize=(12, 4.5), sharex=True, sharey="row")
+figure, axes = plt.subplots(2, 4, figsize=(12, 4.5), sharex=True, sharey="row", layout="constrained")
 for column, k_packets in enumerate((5, 20, 80, None)):
     shared = LINK.with_marks(None if k_packets is None else k_packets * PACKET_BYTES)
     seen = watch(shared, "reno" if k_packets is None else "dctcp", duration_s=0.02)
@@ -106,21 +107,21 @@ for column, k_packets in enumerate((5, 20, 80, None)):
     axes[1, column].set_xlabel("time (ms)")
 axes[0, 0].set_ylabel("window (packets)")
 axes[1, 0].set_ylabel("queue (packets)")
-figure.tight_layout()
 plt.show()
 
 # %% [markdown]
 # ## 4. Choose K (40 points)
 #
-# Choose K for links that you do not see: 83 to 250 packets of bandwidth-delay product, and 2 to 16 flows.
-# You get half of the points for a full link, half for a short queue.
+# Choose K for four links that you do not see: 10 Gb/s, 83 to 250 packets of bandwidth-delay product, 2, 4, 8
+# and 16 flows; 16 flows have 83 to 108 packets. You get half of the points if every link is used to 99.6 % or
+# more, and half if the mean queue over the four is 0.185 bandwidth-delay products or less.
 
 
 # %%
 def choose_k_bytes(rate_bps, rtt_s, flows):
     """Return a threshold with which DCTCP fills the link and the queue is short."""
     ### BEGIN SOLUTION
-    ### TODO: begin with the bound; then look where it stops to hold
+    ### TODO: begin with the bound; then find where it no longer holds
     ### >>> return rate_bps * rtt_s / 8
     if flows <= 4:
         return least_k_bytes(rate_bps, rtt_s)
@@ -130,7 +131,7 @@ def choose_k_bytes(rate_bps, rtt_s, flows):
 
 # %%
 shares = (0.03, 0.07, 1 / 7, 0.25, 0.5, 1.0)
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5))
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
 for flows in (2, 4, 8, 16):
     shared = Link(10e9, 100e-6, 1e6, flows=flows)
     results = [play(shared.with_marks(share * shared.bdp_bytes), "dctcp") for share in shares]
@@ -154,10 +155,12 @@ plt.show()
 # 1. Why is the mean queue close to K, for any number of flows?
 # 2. The bound says BDP / 7. At which number of flows does it fail here, and which assumption of the model
 #    does this break? How many packets has a window then?
-# 3. With 32 flows on a bandwidth-delay product of 42 packets every packet is marked, and K has no effect.
-#    Why? (Try `Link(1e9, 500e-6, 1e6, flows=32)`; a window has at least two packets.)
+# 3. With 32 flows on a bandwidth-delay product of 42 packets and K below 20 packets every packet is marked,
+#    and K has no effect. Why? (Try `play(Link(1e9, 500e-6, 1e6, 10 * PACKET_BYTES, 32), "dctcp")`, and other
+#    K; a window has at least two packets.)
 # 4. You run a network with 10 Gb/s and round trips of 100 us to 500 us. Which K do you configure, and who
 #    pays?
+# 5. Which of your predictions was wrong, and what did you miss?
 #
 # *Your predictions, from before you ran a cell:*
 #

@@ -45,6 +45,9 @@ from sysgym.labs.links import Link, play, watch
 # This law is Reno: it ignores marks, and learns of congestion from lost packets. Make it react to marks, not
 # to each one, but at most once per window: remember `flow.nxt` at a reduction, and wait until `flow.una` has
 # passed it.
+#
+# **Predict** before you run anything: how many round trips does a packet wait under Reno on the first link
+# below (100 Mb/s, 10 ms, a buffer of 500 kB), and under a law that keeps the queue near the marks (30 kB)?
 
 # %%
 ### BEGIN SOLUTION
@@ -90,22 +93,23 @@ def on_loss(flow, event):
 
 
 def on_timeout(flow, event):
-    """Begin again after a time-out."""
+    """Begin again after a timeout."""
     restart_from_one(flow, event, 0.5)
 
 
 # %% [markdown]
 # ## Try it
 #
-# The score of a link: 50 points for using it (in full from 98 % on), 30 for a short queue (none from a mean
-# delay of one round trip on), 20 for equal shares (Jain's index).
+# The score of a link: 50 points for using it (none up to 90 %, all from 98 % on), 30 for a short queue (none
+# from a mean delay of one round trip on), 20 for equal shares (Jain's index).
 
 
 # %%
 def score(result, link):
     """Return 0 to 100 points for a law on a link."""
+    full = min(max((result.used - 0.9) / 0.08, 0), 1)
     short = max(1 - result.delay_s / link.rtt_s, 0)
-    return 50 * min(result.used / 0.98, 1) + 30 * short + 20 * result.fairness
+    return 50 * full + 30 * short + 20 * result.fairness
 
 
 TUNED = Link(rate_bps=100e6, rtt_s=0.01, buffer_bytes=500e3, mark_bytes=30e3, flows=2)
@@ -128,7 +132,7 @@ for link in (TUNED, *OTHERS):
 # **Required plot:** windows and queue of your law over time, beside Reno's.
 
 # %%
-figure, axes = plt.subplots(2, 2, figsize=(10, 4.5), sharex=True, sharey="row")
+figure, axes = plt.subplots(2, 2, figsize=(10, 4.5), sharex=True, sharey="row", layout="constrained")
 for column, law in enumerate((mine, "reno")):
     seen = watch(TUNED, law, duration_s=3.0)
     axes[0, column].plot(seen.time_s, seen.cwnd_packets)
@@ -137,7 +141,6 @@ for column, law in enumerate((mine, "reno")):
     axes[1, column].set_xlabel("time (s)")
 axes[0, 0].set_ylabel("window (packets)")
 axes[1, 0].set_ylabel("queue (kB)")
-figure.tight_layout()
 plt.show()
 
 # %% [markdown]
@@ -149,11 +152,19 @@ plt.show()
 #
 # ## Questions
 #
-# 1. Why not reduce at every mark? Try it and look at the windows.
+# 1. Why not halve at every mark? Try it and look at the windows. And once per window, but always by half?
 # 2. Which number of your law depends on the link that you tuned it on? How could it be avoided?
-# 3. Your law shares a link with CUBIC, which ignores marks. Who gets more, and why? (See `flow.background` in
-#    docs/senders.md, or two laws by `flow_transports` of `PacketNetwork`.)
+# 3. Your law shares a link with CUBIC, which ignores marks. Who gets more, and why? Flow 0 is yours here,
+#    flow 1 is CUBIC's:
+#
+#    ```
+#    from sysgym.emulator.packets.network import PacketNetwork
+#    network = PacketNetwork(TUNED.scenario(), transport=mine, flow_transports={1: "cubic"})
+#    network.advance(5.0)
+#    print(network.flows().delivered_bytes)
+#    ```
 # 4. What would a law look like that is best in this score and useless in a network?
+# 5. Which of your predictions was wrong, and what did you miss?
 #
 # *Your predictions, from before you ran a cell:*
 #

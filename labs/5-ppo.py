@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Lab 5: Train an agent with PPO
 #
-# **Remember:** a policy is as good as on the worlds that it has not seen.
+# **Remember:** judge a policy in environments that it was not trained in.
 #
-# - **Goals.** Write a reward that cannot be cheated. Train PPO, see it win at home and fail abroad, and mend
+# - **Goals.** Write a reward that cannot be cheated. Train PPO, see it win at home and fail abroad, and fix
 #   that. Compare with a rule of three lines and with a constant.
 # - **You need** Python, and an idea of reinforcement learning. `pip install 'sysgym[train]'` brings PyTorch.
 # - **Time.** 90 minutes. All programs run about a minute on two cores, once the simulator is compiled (a
@@ -41,6 +41,9 @@ STEPS = 2_000 if QUICK else 30_000
 # An agent does what is rewarded, not what is meant. The simplest agent is a constant rate. The grader plays
 # constant rates and takes the one that your reward likes best: it must use at least 80 % of the link, with a
 # mean queueing delay of at most 20 ms. **Predict:** which constant does a reward of goodput alone choose?
+#
+# Your reward is judged here only. Part 3 trains with the environment's own, which is of the same form:
+# goodput against the fair share, minus queueing delay and loss.
 
 
 # %%
@@ -70,7 +73,7 @@ print(f"best constant: {CONSTANTS[int(np.argmax(rewards))]:.1f} of a host's link
 # **Required plot:** goodput, delay and your reward over the constant rate.
 
 # %%
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 left.plot(CONSTANTS, [one.goodput_share for one in at_home], "o-", label="goodput (share)")
 left.plot(CONSTANTS, [one.delay_s for one in at_home], "o-", label="delay (s)")
 right.plot(CONSTANTS, rewards, "o-", color="C2", label="your reward")
@@ -103,7 +106,7 @@ def act(known):
 # ## 3. Train (30 points for the policy)
 #
 # `home()` always has 10 Mb/s. **Predict** how a policy trained there does at 6 Mb/s. Then train a second one
-# where the core link varies: the observation is the same, only the worlds are more.
+# where the core link varies: the observation stays the same; only the link rate varies.
 
 # %%
 Path("runs").mkdir(exist_ok=True)
@@ -113,7 +116,15 @@ def trained(name, scenario):
     """Train PPO, or return the policy of an earlier run."""
     policy = Path("runs") / name / "final.zip"
     if not policy.is_file():
-        train("ppo", scenario, total_steps=STEPS, out=policy.parent, seed=1, hyper_parameters={"gamma": 0.5})
+        train(
+            "ppo",
+            scenario,
+            total_steps=STEPS,
+            out=policy.parent,
+            seed=1,
+            hyper_parameters={"gamma": 0.5},
+            resume=policy.parent.is_dir(),  # an interrupted training goes on
+        )
     return policy
 
 
@@ -127,11 +138,11 @@ shutil.copyfile(MY_POLICY, "policy.zip")
 
 # %% [markdown]
 # **Required plot:** return over the core link's rate, for the constant 0.48, your rule and both policies.
-# Three to ten Mb/s; 4, 6 and 8 are in nobody's training.
+# Three to ten Mb/s; 4, 6 and 8 were not used in any training.
 
 # %%
 rates_bps = [3e6, 4e6, 5e6, 6e6, 7e6, 8e6, 10e6]
-figure, axis = plt.subplots(figsize=(7, 4))
+figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
 results = {
     "constant 0.48": [play_rule(lambda known: [0.48, 0.48], rate).total for rate in rates_bps],
     "your rule": [play_rule(act, rate).total for rate in rates_bps],
@@ -174,10 +185,11 @@ for name, policy in (("trained at home", HOME_POLICY), ("yours", MY_POLICY)):
 # ## Questions
 #
 # 1. The home policy's observation has queueing delay and marks. Why does it not use them at 6 Mb/s?
-# 2. The constant beats all others at home. What does that say about the training world? What should a paper
-#    that reports the home result compare with?
+# 2. The constant beats all others at home. What does that say about the training environment? What should a
+#    paper that reports the home result compare with?
 # 3. Is your policy better than your rule? By how much, and what does it cost to train, to run and to explain?
-# 4. Which world, not in your training, would break your second policy too? Try one.
+# 4. Which environment, not in your training, would break your second policy too? Try one.
+# 5. Which of your predictions was wrong, and what did you miss?
 #
 # *Your predictions, from before you ran a cell:*
 #

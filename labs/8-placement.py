@@ -30,7 +30,7 @@ from sysgym.emulator.accelerators.problem import Reduction
 # %% [markdown]
 # ## 1. One ring (15 points)
 #
-# In a ring all-reduce of n devices every device sends, and passes on, 2 (n - 1) / n times the vector.
+# In a ring all-reduce of n devices every device sends 2 (n - 1) / n times the vector to its neighbour.
 
 
 # %%
@@ -81,8 +81,8 @@ print("default:", default_matrix(system.cardinalities, (2, 16)))
 # ## 3. Count before you learn (25 points)
 #
 # How many matrices are there? Write a function that lists them, for any number of levels and axes. Two hints:
-# choose the first row, a divisor of what is left of each level; the rest is the same problem with an axis
-# less.
+# choose the first row, a divisor of what is left of each level; the rest is the same problem with one axis
+# fewer.
 
 
 # %%
@@ -212,10 +212,13 @@ chosen = place(
     list(axes),
     [[list(one.axes), one.size_bytes] for one in reductions],
 )
-figure, axis = plt.subplots(figsize=(7, 3.5))
+figure, axis = plt.subplots(figsize=(7, 3.5), layout="constrained")
 axis.semilogy(times, ".", color="gray")
 axis.axhline(time_s(default_matrix(racks.cardinalities, axes)), color="C1", label="default")
-axis.axhline(time_s(chosen), color="C0", label="yours")
+if tuple(map(tuple, chosen)) in enumerate_matrices(racks.cardinalities, axes):
+    axis.axhline(time_s(chosen), color="C0", label="yours")
+else:
+    print("place returned no placement:", chosen)
 axis.set(xlabel=f"{len(times)} placements, sorted", ylabel="time (s)")
 axis.legend()
 plt.show()
@@ -230,6 +233,7 @@ plt.show()
 # 3. The model adds up the load of an uplink. What does it leave out, and whom would you ask before you
 #    believe it?
 # 4. Reductions here run one after another. What changes if they overlap?
+# 5. Which of your predictions was wrong, and what did you miss?
 #
 # *Your predictions, from before you ran a cell:*
 #

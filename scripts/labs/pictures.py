@@ -120,7 +120,7 @@ def sim_to_real() -> Any:
 
 
 def stragglers() -> Any:
-    """CPU of stragglers and others at the third checkpoint."""
+    """CPU of stragglers and others at the fourth decision."""
     seen: list[Any] = []
 
     def look(known: Any) -> Any:
@@ -135,7 +135,7 @@ def stragglers() -> Any:
     bins = np.linspace(-2.0, 0.6, 40).tolist()
     axis.hist(cpu[finished_soon], bins, color=PAIR[0], alpha=0.7, density=True, label="others")
     axis.hist(cpu[~finished_soon], bins, color=PAIR[1], alpha=0.7, density=True, label="will be stragglers")
-    axis.set(xlabel="ln(CPU so far / median of the siblings), third checkpoint", ylabel="density of tasks")
+    axis.set(xlabel="ln(CPU so far / median of the siblings), fourth decision", ylabel="density of tasks")
     axis.legend(frameon=False)
     print("clock at 0.8, F1 over time of this job:", play_job(clock(0.8), 20_002)["f1_over_time"])
     return figure

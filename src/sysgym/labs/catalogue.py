@@ -55,7 +55,15 @@ class Lab:
 
     def starter(self) -> str:
         """Return the student's starting file, Python with cells (``py:percent``)."""
-        return (files("sysgym.labs") / "starters" / f"{self.file_stem}.py.txt").read_text(encoding="utf-8")
+        return self._text("py")
+
+    def page(self) -> str:
+        """Return the lab's page, without what is to be read afterwards."""
+        return self._text("md")
+
+    def _text(self, kind: str) -> str:
+        path = files("sysgym.labs") / "starters" / f"{self.file_stem}.{kind}.txt"
+        return path.read_text(encoding="utf-8")
 
 
 LABS = (
@@ -85,14 +93,14 @@ LABS = (
         4,
         "incast",
         "Incast and tails",
-        "The slowest of many answers decides, so that a rare delay is a common one.",
+        "The slowest of many answers decides, so a delay that is rare per server is common per request.",
         75,
     ),
     Lab(
         5,
         "ppo",
         "Train an agent with PPO",
-        "A policy is as good as on the worlds that it has not seen.",
+        "Judge a policy in environments that it was not trained in.",
         90,
         extras=("train",),
     ),
@@ -100,14 +108,14 @@ LABS = (
         6,
         "sim-to-real",
         "From the simulator to the kernel",
-        "A difference between simulator and kernel counts if it exceeds those among the kernel's runs.",
+        "A difference counts if it is larger than its uncertainty and large enough to matter.",
         60,
     ),
     Lab(
         7,
         "stragglers",
         "Stragglers without the future",
-        "Ask of every number when it was known.",
+        "For every number, ask when it became known.",
         90,
     ),
     Lab(

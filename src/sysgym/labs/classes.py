@@ -159,9 +159,7 @@ class GradeBook:
         parts = [part.name for part in get_lab(self.lab).parts()]
         writer.writerow(["submission", "points", "of", "passed", "score", *parts, "comments"])
         for grade in sorted(self.grades.values(), key=lambda one: one.submission):
-            comments = "; ".join(
-                f"{one.name}: {one.message}" for one in grade.parts if one.earned < one.points
-            )
+            comments = "; ".join(_comments(grade))
             score = "" if grade.score is None else f"{grade.score:.2f}"
             row = [
                 grade.submission,
@@ -172,6 +170,15 @@ class GradeBook:
             ]
             writer.writerow(map(_cell, [*row, *(f"{one.earned:g}" for one in grade.parts), comments]))
         return text.getvalue()
+
+
+def _comments(grade: Grade) -> Iterator[str]:
+    """Yield what is to be said of a grade: what is missing, and what is odd although nothing is."""
+    for one in grade.parts:
+        if one.earned < one.points:
+            yield f"{one.name}: {one.message}"
+        elif one.hint:
+            yield one.hint
 
 
 def _cell(value: object) -> str:

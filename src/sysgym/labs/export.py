@@ -1,4 +1,7 @@
-"""Files of a lab for a student or an instructor."""
+"""Files of a lab for a student or an instructor.
+
+python -m sysgym.labs.export    copy the labs' pages from docs/labs into this package, for README.md
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from pathlib import Path
 
 import sysgym
 from sysgym.errors import MissingExtra, SysgymError
-from sysgym.labs.catalogue import Lab
+from sysgym.labs.catalogue import LABS, Lab
 from sysgym.labs.exercises import notebook_of, solution_of
 from sysgym.scenarios.files import make_folder, storing
 
@@ -16,8 +19,22 @@ def masters() -> Path:
     return Path(sysgym.__file__).resolve().parents[2] / "labs"
 
 
+def pages() -> dict[Path, str]:
+    """Return what students get of each lab's page in docs/labs, by the file of this package that holds it.
+
+    That is everything before what is to be read afterwards.
+    """
+    docs = masters().parent / "docs" / "labs"
+    texts = {lab: (docs / f"{lab.file_stem}.md").read_text(encoding="utf-8") for lab in LABS}
+    folder = Path(__file__).with_name("starters")
+    return {
+        folder / f"{lab.file_stem}.md.txt": text.partition("\n## Afterwards")[0]
+        for lab, text in texts.items()
+    }
+
+
 def export(lab: Lab, folder: Path, *, solutions: bool = False) -> tuple[list[Path], str]:
-    """Write a lab's Python file and its notebook.
+    """Write a lab's Python file and its notebook, and its page as README.md beside a starter.
 
     Args:
         lab: The lab.
@@ -32,22 +49,24 @@ def export(lab: Lab, folder: Path, *, solutions: bool = False) -> tuple[list[Pat
     """
     text = solution(lab) if solutions else lab.starter()
     stem = f"lab{lab.number}_solution" if solutions else f"lab{lab.number}"
-    files, note = {folder / f"{stem}.py": text.encode()}, ""
+    written, note = {folder / f"{stem}.py": text.encode()}, ""
     policy = masters() / f"{lab.file_stem}.zip"
     if solutions and policy.is_file():
-        files[folder / "policy.zip"] = policy.read_bytes()
+        written[folder / "policy.zip"] = policy.read_bytes()
     try:
-        files[folder / f"{stem}.ipynb"] = notebook_of(text).encode()
+        written[folder / f"{stem}.ipynb"] = notebook_of(text).encode()
     except MissingExtra as missing:
         note = f"no notebook was written: {missing}"
+    if not solutions:
+        written[folder / "README.md"] = lab.page().encode()
     make_folder(folder)
-    for path in files:
+    for path in written:
         if path.exists():
             raise SysgymError(f"{path}: exists already; choose another folder, or move the file")
-    for path, content in files.items():
+    for path, content in written.items():
         with storing(path):
             path.write_bytes(content)
-    return list(files), note
+    return list(written), note
 
 
 def solution(lab: Lab) -> str:
@@ -63,3 +82,8 @@ def solution(lab: Lab) -> str:
             " run this command from a clone of the repository"
         )
     return solution_of(master.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

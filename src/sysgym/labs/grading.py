@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from sysgym.bench.run.pool import PLAYING, Done, Failed, Job, Progress, TimedOut
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.grades import Grade, Outcome, Part, PartGrade, Seeds
-from sysgym.labs.intake.files import digest
+from sysgym.labs.intake.files import digest, rival_of
+from sysgym.labs.intake.texts import printable
 from sysgym.labs.sandbox.process import Refused, Stopped
 from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
@@ -96,9 +97,9 @@ def _checked(submission: Submission, part: Part, seeds: Seeds) -> Outcome:
     except Stopped as stopped:
         return Outcome(0.0, f"stopped: the submission {stopped}")
     except Refused as refused:
-        return Outcome(0.0, f"a function raised {refused}")
+        return Outcome(0.0, f"a function raised {submission.explained(str(refused))}")
     except SubmissionError as error:
-        return Outcome(0.0, str(error))
+        return Outcome(0.0, submission.explained(str(error)))
     except SysgymError as error:  # a law that does not compile, or fails in flight
         return Outcome(0.0, str(error)[:1000])
     finally:
@@ -155,7 +156,21 @@ def _not_reached(job: GradeJob, done: int, failure: Failed) -> list[tuple[PartGr
     ]
 
 
+def _note(job: GradeJob) -> str:
+    """Return what to say if two files of a submission could be meant."""
+    path = Path(job.path)
+    other = rival_of(path, job.lab)
+    if other is None:
+        return ""
+    return printable(
+        f"{path.name} was graded, but {other.name} differs from the starter too: hand in one of them"
+    )
+
+
 def _grade(job: GradeJob, parts: Sequence[tuple[PartGrade, float | None]]) -> Grade:
     scores = [score for _, score in parts if score is not None]
     grades = [part for part, _ in parts]
+    note = _note(job)
+    if note and grades:
+        grades[0] = replace(grades[0], hint=f"{grades[0].hint}; {note}" if grades[0].hint else note)
     return Grade(job.lab, job.name, digest(Path(job.path)), grades, sum(scores) if scores else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,10 +13,13 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 RATE_BPS = 10e9
+STEP_S = 200e-6
+"""Time between an episode's decisions, in which its length is counted."""
+
 PACKET_BYTES = 1500
 _PAYLOAD_BYTES = 1460
 _SLACK_S = 0.012
-"""Time after a round's ideal end in which a time-out of 10 ms can be repaired."""
+"""Time after a round's ideal end in which a timeout of 10 ms can be repaired."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,13 @@ class Incast:
         """Time between requests."""
         return 2.0 * self.ideal_s + _SLACK_S
 
-    def scenario(self) -> CongestionScenario:
-        """Return it as a scenario of the package; packets are marked above a quarter of the buffer."""
+    def scenario(self, rounds: int = 20) -> CongestionScenario:
+        """Return so many requests as a scenario; packets are marked above a quarter of the buffer."""
         return load_scenario(
             "incast-32",
             overrides={
+                "control.decision_interval_s": STEP_S,
+                "control.episode_steps": math.ceil(rounds * self.period_s / STEP_S),
                 "topology.hosts": self.servers + 1,
                 "workload.senders": self.servers,
                 "workload.request_bytes": self.answer_packets * _PAYLOAD_BYTES,
@@ -87,7 +93,7 @@ def play_rounds(incast: Incast, law: str, *, seed: int = 0, rounds: int = 20) ->
         seed: Seed of the microsecond within which answers begin.
         rounds: Number of requests.
     """
-    network = PacketNetwork(incast.scenario(), transport=law)
+    network = PacketNetwork(incast.scenario(rounds), transport=law)
     network.reset(seed)
     network.advance(rounds * incast.period_s)
     flows, ports = network.flows(), network.ports()

@@ -25,6 +25,7 @@ from sysgym.emulator.packets.transports import (
     restart_from_one,
     slow_start,
 )
+from sysgym.labs.intake.notebooks import Source
 from sysgym.labs.sources import SubmissionError, definitions, parse
 
 CALLBACKS = ("on_ack", "on_loss", "on_timeout")
@@ -95,7 +96,7 @@ _EXPRESSIONS = (
 )
 
 
-def law_of(source: str) -> Transport:
+def law_of(source: Source | str) -> Transport:
     """Return the law that a submission defines.
 
     Args:
@@ -104,7 +105,8 @@ def law_of(source: str) -> Transport:
     Raises:
         SubmissionError: A callback is missing, or the law uses what the language does not have.
     """
-    names = [*CALLBACKS, *(["on_start"] if _defines(source, "on_start") else [])]
+    source = Source(source) if isinstance(source, str) else source
+    names = [*CALLBACKS, *(["on_start"] if _defines(source.text, "on_start") else [])]
     text = definitions(source, names)
     tree = parse(text)
     for part in ast.walk(tree):  # docstrings are for readers; no other text is part of the language

@@ -7,54 +7,29 @@ functions, classes and assignments to names in capitals, and of those only what 
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterable, Iterator
 from io import StringIO
-from pathlib import Path
 
-from sysgym.labs.intake.files import SubmissionError, content_of
+from sysgym.labs.intake.content import SubmissionError
+from sysgym.labs.intake.notebooks import Source
 
-_MAGIC = re.compile(r"^[^\S\n]*[%!?].*$", re.MULTILINE)
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
-def read_source(path: Path) -> str:
-    """Return the Python of a file or of a notebook's code cells.
-
-    Args:
-        path: File with the suffix ``.py`` or ``.ipynb``.
-
-    Raises:
-        SubmissionError: It is neither, or no valid notebook, not UTF-8, a link, or too large.
-    """
-    try:
-        text = content_of(path).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise SubmissionError(f"{path.name}: not a text in UTF-8") from None
-    if path.suffix == ".py":
-        return text
-    if path.suffix != ".ipynb":
-        raise SubmissionError(f"{path.name}: expected a Python file (.py) or a notebook (.ipynb)")
-    try:
-        cells = json.loads(text)["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise SubmissionError(f"{path.name}: not a notebook of nbformat 4; save it again") from None
-    return "\n".join(_MAGIC.sub("", source) for source in sources)
-
-
-def definitions(source: str, wanted: Iterable[str]) -> str:
+def definitions(source: Source | str, wanted: Iterable[str], *, without: str | None = None) -> str:
     """Return a source of which only the definitions that some names need are left, on their own lines.
 
     Args:
         source: Python.
         wanted: Names that have to be there.
+        without: Package whose imports are left out too.
 
     Raises:
         SubmissionError: The source is no Python, or a name is not defined at the top level.
     """
-    tree = parse(source)
+    source = Source(source) if isinstance(source, str) else source
+    tree = parse(source.text)
     named: dict[str, list[ast.stmt]] = {}
     for node in tree.body:
         for name in _bound(node):
@@ -62,22 +37,53 @@ def definitions(source: str, wanted: Iterable[str]) -> str:
     wanted = list(wanted)
     missing = [name for name in wanted if name not in named]
     if missing:
-        raise SubmissionError(
-            f"not defined at the top level of the file: {', '.join(missing)};"
-            " keep the starter's names, and do not put them inside an if"
-        )
+        raise SubmissionError(_why_missing(source, missing))
     kept: set[ast.stmt] = set()
     names = list(wanted)
     seen = set(names)
     while names:
         for node in named.get(names.pop(), ()):
-            if node in kept:
+            if node in kept or (without and without in _packages(node)):
                 continue
             kept.add(node)
             used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
             names += used - seen
             seen |= used
-    return _only(source, tree, kept)
+    return _only(source.text, tree, kept)
+
+
+def why_unknown(source: Source, name: str) -> str:
+    """Return why a name that a submission uses is unknown to graders; empty if it is nowhere defined."""
+    for cell in source.broken:
+        if _names(cell.text, name):
+            return f"{name} is not defined, as {cell.place} is no valid Python: {cell.error}"
+    for node in parse(source.text).body:
+        place = source.place(node.lineno)
+        if name in _bound(node) and "sysgym" in _packages(node):
+            return (
+                f"{name} comes from sysgym ({place}): graded functions may use Python and NumPy, not sysgym"
+            )
+        if name in _assigned(node) and not _CAPITALS.fullmatch(name):
+            return (
+                f"{name} is defined in {place}, but graders read only names in CAPITALS;"
+                f" rename it {name.upper()}"
+            )
+    return ""
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def _why_missing(source: Source, missing: list[str]) -> str:
+    for cell in source.broken:
+        named = [name for name in missing if _names(cell.text, name)]
+        if named:
+            return f"{cell.place}: no valid Python: {cell.error}; so {', '.join(named)} is not defined"
+    return (
+        f"not defined at the top level of the file: {', '.join(missing)};"
+        " keep the starter's names, and do not put them inside an if"
+    )
 
 
 def parse(source: str) -> ast.Module:
@@ -107,6 +113,21 @@ def _bound(node: ast.stmt) -> Iterator[str]:
             yield from (one.id for one in targets if isinstance(one, ast.Name))
 
 
+def _assigned(node: ast.stmt) -> set[str]:
+    """Return the names that an assignment gives a value."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign):
+        return set()
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+
+
+def _packages(node: ast.stmt) -> set[str]:
+    """Return the packages that a statement imports from."""
+    if isinstance(node, ast.Import):
+        return {alias.name.partition(".")[0] for alias in node.names}
+    return {(node.module or "").partition(".")[0]} if isinstance(node, ast.ImportFrom) else set()
+
+
 def _only(source: str, tree: ast.Module, kept: set[ast.stmt]) -> str:
     # As the parser splits: str.splitlines() also splits at form feeds and other signs within a line.
     lines = list(StringIO(source, newline=""))
@@ -125,4 +146,4 @@ def _only(source: str, tree: ast.Module, kept: set[ast.stmt]) -> str:
     return "".join(shown)
 
 
-__all__ = ["SubmissionError", "definitions", "parse", "read_source"]
+__all__ = ["SubmissionError", "definitions", "parse", "why_unknown"]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sysgym.labs.intake.files import digest, policy_beside
+from sysgym.labs.intake.notebooks import read
 from sysgym.labs.sandbox.process import Limits, Sandbox, Stopped
-from sysgym.labs.sources import definitions, read_source
+from sysgym.labs.sources import definitions, why_unknown
+
+_LINE = re.compile(r"^line (\d+)(?=: )|(?<=\()line (\d+)(?=\)$)")
+_UNKNOWN = re.compile(r"^NameError: name '(\w+)' is not defined")
+_OF_SYSGYM = re.compile(r"No module named 'sysgym|may not open \S*sysgym")
 
 if TYPE_CHECKING:
     from sysgym.emulator.packets.transports import Transport
@@ -31,7 +37,7 @@ class Submission:
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         self.path = path
-        self.source = read_source(path)
+        self.source = read(path)
         self.sha256 = digest(path)
         self._limits = limits or Limits()
         self._wanted: tuple[str, ...] = ()
@@ -65,6 +71,17 @@ class Submission:
 
         return law_of(self.source)
 
+    def explained(self, words: str) -> str:
+        """Return an error's text with places in this submission, and with what to do if that is known."""
+        unknown = _UNKNOWN.match(words)
+        if unknown and (why := why_unknown(self.source, unknown[1])):
+            return f"NameError: {why}"
+        placed = _LINE.sub(lambda found: self.source.place(int(found[1] or found[2])), words)
+        if _OF_SYSGYM.search(words):
+            where = placed[placed.rindex("(") :] if placed.endswith(")") else ""
+            return f"ImportError: graded functions may use Python and NumPy, not sysgym {where}".rstrip()
+        return placed
+
     def close(self) -> None:
         """End its process."""
         if self._sandbox is not None:
@@ -73,7 +90,7 @@ class Submission:
 
     def _started(self) -> Sandbox:
         if self._sandbox is None:
-            self._sandbox = Sandbox(definitions(self.source, self._wanted), self._limits)
+            self._sandbox = Sandbox(definitions(self.source, self._wanted, without="sysgym"), self._limits)
         return self._sandbox
 
 

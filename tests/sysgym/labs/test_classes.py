@@ -15,10 +15,11 @@ from sysgym.errors import SysgymError
 from sysgym.labs import grading
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.classes import GradeBook
+from sysgym.labs.exercises import notebook_of
 from sysgym.labs.export import solution
 from sysgym.labs.grades import Grade
 from sysgym.labs.grading import GradeJob, grade_all, refused
-from sysgym.labs.intake.files import digest, policy_beside, submissions_in
+from sysgym.labs.intake.files import digest, policy_beside, rival_of, submissions_in
 from tests.commands import Commands
 
 FORGERS = {
@@ -60,6 +61,7 @@ def test_a_class_of_forgers_gets_no_points_and_the_others_get_theirs(tmp_path: P
         (folder / f"{name}.py").write_text(text)
     found = submissions_in(6, folder)
     assert {name for name, _ in found} == {"ada", "ben", *FORGERS}
+    assert ("notes", folder / "notes.txt") in submissions_in(6, folder, of_class=True)
     book = GradeBook.open(6, tmp_path / "grades.csv", "secret")
     grades = {grade.submission: grade for grade in book.grade(found, 2)}
     assert grades["ada"].points == 100
@@ -243,11 +245,63 @@ def test_where_nothing_is_that_is_said(tmp_path: Path) -> None:
         submissions_in(2, tmp_path / "absent")
 
 
-def test_the_newer_of_file_and_notebook_counts(tmp_path: Path) -> None:
-    for number, suffix in enumerate((".py", ".ipynb")):
-        (tmp_path / f"lab2{suffix}").write_text("")
-        os.utime(tmp_path / f"lab2{suffix}", (number, number))
-    assert submissions_in(2, tmp_path)[0][1].suffix == ".ipynb"
+def both(folder: Path, python: str, notebook: str, times: tuple[int, int]) -> Path:
+    """Write a Python file and a notebook of lab 6 with times of change."""
+    folder.mkdir(exist_ok=True, parents=True)
+    for name, text, time in (
+        ("lab6.py", python, times[0]),
+        ("lab6.ipynb", notebook_of(notebook), times[1]),
+    ):
+        (folder / name).write_text(text)
+        os.utime(folder / name, (time, time))
+    return folder
+
+
+def test_of_file_and_notebook_the_changed_one_counts_then_the_newer_then_python(tmp_path: Path) -> None:
+    solved, starter = solution(get_lab(6)), get_lab(6).starter()
+    cases = [
+        (solved, starter, (1, 2), ".py"),
+        (starter, solved, (2, 1), ".ipynb"),
+        (f"# answers\n{starter}", solved, (2, 1), ".ipynb"),
+        (solved, solved, (1, 2), ".ipynb"),
+        (solved, solved, (2, 1), ".py"),
+        (solved, solved, (1, 1), ".py"),
+        (starter, starter, (1, 2), ".ipynb"),
+    ]
+    for number, (python, notebook, times, suffix) in enumerate(cases):
+        folder = both(tmp_path / str(number) / "ada", python, notebook, times)
+        assert submissions_in(6, folder)[0][1].suffix == suffix, number
+        assert submissions_in(6, folder.parent, of_class=True)[0][1].suffix == suffix, number
+
+
+def test_two_changed_files_are_said(tmp_path: Path) -> None:
+    solved, starter = solution(get_lab(6)), get_lab(6).starter()
+    one = both(tmp_path / "one", solved, starter, (1, 2)) / "lab6.py"
+    two = both(tmp_path / "two", solved, f"A = 1\n{starter}", (2, 1)) / "lab6.py"
+    assert rival_of(one, 6) is None
+    assert rival_of(two, 6) == two.with_suffix(".ipynb")
+    book = GradeBook(6, tmp_path / "grades.csv", "s")
+    words = "lab6.py was graded, but lab6.ipynb differs from the starter too"
+    (grade,) = book.grade([("two", two)], 1)
+    assert grade.points == 100
+    assert words in grade.parts[0].hint
+    assert words in (tmp_path / "grades.csv").read_text()
+
+
+def test_every_entry_of_a_class_is_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "class"
+    (folder / "eve" / "old").mkdir(parents=True)
+    (folder / "eve" / "old" / "lab6.py").write_text("")
+    (folder / "gina.zip").write_text("PK")
+    for name in ("ada.py", "ada.zip", "grades.csv", "grades.json", ".DS_Store"):
+        (folder / name).write_text("")
+    found = dict(submissions_in(6, folder, of_class=True))
+    assert found.keys() == {"ada", "eve", "gina"}
+    assert found["ada"].suffix == ".py"
+    grades = {one.submission: one for one in GradeBook(6, tmp_path / "g.csv", "s").grade([*found.items()], 1)}
+    assert grades["eve"].points == grades["gina"].points == 0.0
+    assert "eve: no .py or .ipynb at the top of this folder" in grades["eve"].parts[0].message
+    assert "expected a Python file" in grades["gina"].parts[0].message
 
 
 def test_a_student_types_the_commands(tmp_path: Path, commands: Commands) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import LABS, Lab
 from sysgym.labs.exercises import notebook_of, solution_of, starter_of
-from sysgym.labs.export import export
+from sysgym.labs.export import export, pages
 
 ROOT = Path(__file__).resolve().parents[3]
 EVERY = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.file_stem)
@@ -93,7 +95,8 @@ def test_a_notebook_is_valid_and_always_the_same(lab: Lab) -> None:
 
 def test_files_are_not_overwritten(tmp_path: Path) -> None:
     paths, note = export(LABS[0], tmp_path / "new" / "folder")
-    assert [path.name for path in paths] == ["lab1.py", "lab1.ipynb"]
+    assert [path.name for path in paths] == ["lab1.py", "lab1.ipynb", "README.md"]
+    assert (tmp_path / "new" / "folder" / "README.md").read_text().startswith("# Lab 1: Bufferbloat")
     assert note == ""
     with pytest.raises(SysgymError, match="exists already"):
         export(LABS[0], tmp_path / "new" / "folder")
@@ -105,3 +108,50 @@ def test_solutions_are_in_a_clone_only(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("sysgym.labs.export.masters", lambda: tmp_path / "site-packages" / "labs")
     with pytest.raises(SysgymError, match="not part of the installed package"):
         export(LABS[4], tmp_path / "other", solutions=True)
+
+
+def test_the_pages_of_students_are_up_to_date() -> None:
+    texts = pages()
+    assert len(texts) == len(LABS)
+    assert {path: path.read_text() for path in texts} == texts, "run python -m sysgym.labs.export"
+    assert not [path.name for path, text in texts.items() if "](../" in text or "Afterwards" in text]
+
+
+@EVERY
+def test_a_page_plans_the_minutes_of_its_class(lab: Lab) -> None:
+    text = lab.page()
+    rows = re.findall(r"^\| .* \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    (rest,) = re.findall(r"The other (\d+) minutes are for the questions", text)
+    assert sum(int(minutes) for minutes, _ in rows) + int(rest) == lab.class_minutes
+    assert [int(points) for _, points in rows] == [part.points for part in lab.parts()]
+
+
+@EVERY
+def test_plots_keep_their_labels_and_predictions_are_asked_about(lab: Lab) -> None:
+    text = lab.starter()
+    assert "tight_layout" not in text
+    assert text.count("plt.subplots(") == text.count('layout="constrained")') > 0
+    assert "prediction" in text.partition("## Questions")[2].partition("*Your predictions")[0]
+    assert "redict" in text.partition("## Questions")[0] or lab.number in (1, 4)
+
+
+def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (function,) = (
+        node
+        for node in ast.parse(LABS[4].starter()).body
+        if isinstance(node, ast.FunctionDef) and node.name == "trained"
+    )
+    resumed: list[bool] = []
+    space = {"Path": Path, "STEPS": 1, "train": lambda *_, resume, **__: resumed.append(resume)}
+    exec(compile(ast.Module([function], []), "lab5", "exec"), space)
+    space["trained"]("home", None)  # type: ignore[operator]
+    (tmp_path / "runs" / "home" / "checkpoints").mkdir(parents=True)
+    space["trained"]("home", None)  # type: ignore[operator]
+    assert resumed == [False, True]
+
+
+def test_the_starter_of_lab_8_ends_without_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(LABS[7].starter(), "lab8", "exec"), {"__name__": "lab8"})

@@ -8,8 +8,11 @@ import pytest
 
 from sysgym.labs.catalogue import LABS, Lab, get_lab
 from sysgym.labs.export import masters, solution
+from sysgym.labs.graders.control_law import score
 from sysgym.labs.grades import PASS_SHARE, VISIBLE, PartGrade, Seeds
 from sysgym.labs.grading import grade_parts
+from sysgym.labs.incast import Incast, play_rounds
+from sysgym.labs.links import Link, Played
 from sysgym.labs.thresholds import threshold
 
 EVERY = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.file_stem)
@@ -96,3 +99,90 @@ def test_other_salts_are_other_seeds() -> None:
     assert one.episodes("part", 5) == Seeds("one").episodes("part", 5)
     assert one.episodes("part", 5) != other.episodes("part", 5)
     assert one.episodes("part", 5) != one.episodes("other part", 5)
+
+
+def earned(number: int, part: str, text: str, folder: Path, salt: str = VISIBLE) -> tuple[float, str]:
+    """Return the share of a part's points that a submission gets, and the message."""
+    file = folder / f"lab{number}.py"
+    file.write_text(text)
+    (chosen,) = (one for one in get_lab(number).parts() if one.name == part)
+    ((grade, _),) = grade_parts(file, [chosen], Seeds(salt))
+    return grade.earned / grade.points, grade.message
+
+
+@pytest.mark.parametrize("salt", [VISIBLE, "one", "two"])
+@pytest.mark.parametrize(
+    ("number", "part", "function", "most"),
+    [
+        (1, "buffer", "choose_buffer_bytes(rate, rtt, flows): return 0.6 * rate * rtt / 8", 0.0),
+        (1, "buffer", "choose_buffer_bytes(rate, rtt, flows): return rate * rtt / 8", 0.5),
+        (2, "choice of K", "choose_k_bytes(rate, rtt, flows): return rate * rtt / 8 / 7", 0.5),
+        (2, "choice of K", "choose_k_bytes(rate, rtt, flows): return rate * rtt / 8 / 5", 0.5),
+        (2, "choice of K", "choose_k_bytes(rate, rtt, flows): return rate * rtt / 8 / 4", 0.5),
+        *((4, "first window", f"first_window_packets(servers, room): return {n}", 0.5) for n in range(1, 6)),
+    ],
+)
+def test_what_ignores_an_argument_has_half_of_the_points_at_most(
+    number: int, part: str, function: str, most: float, salt: str, tmp_path: Path
+) -> None:
+    share, message = earned(number, part, f"def {function}\n", tmp_path, salt)
+    assert share <= most, message
+
+
+def test_the_largest_window_is_asked_for(tmp_path: Path) -> None:
+    share, message = earned(
+        4, "first window", "def first_window_packets(servers, room): return 1\n", tmp_path
+    )
+    assert share == 0.5
+    assert "is small: windows of 3 fit too" in message
+
+
+def test_a_law_that_leaves_a_tenth_of_the_link_idle_has_no_points_for_its_use() -> None:
+    link = Link(1e8, 0.01, 5e5, 3e4)
+
+    def played(used: float, delay: float) -> Played:
+        return Played(used, 0.0, 0.0, delay * link.rtt_s, 0.0, 0.0, 0.0, 1.0)
+
+    assert score(played(0.90, 0.1), link) == pytest.approx(20.0 + 27.0)
+    assert score(played(0.98, 0.3), link) == pytest.approx(50.0 + 20.0 + 21.0)
+    assert score(played(0.90, 0.0), link) < score(played(1.0, 0.3), link) - 35.0
+
+
+def test_one_blank_name_does_not_cost_the_other(tmp_path: Path) -> None:
+    share, message = earned(1, "laws", 'SHORTEST_QUEUE = ""\nMOST_DROPS = "bbr"\n', tmp_path)
+    assert share == 0.5
+    assert "SHORTEST_QUEUE: expected one of reno, cubic, bbr" in message
+
+
+def test_a_list_that_is_computed_is_asked_for_in_type(tmp_path: Path) -> None:
+    text = (
+        "from sysgym.labs.recorded import laws\nDIFFERENT_QUEUES = [law for law in laws() if law == 'bbr']\n"
+    )
+    share, message = earned(6, "laws that differ", text, tmp_path)
+    assert share == 0.0
+    assert "type the names that you found" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("header = 40\ndef goodput_bps(r, p, h):\n    return r - header\n", "rename it HEADER"),
+        (
+            "from sysgym.labs.links import PACKET_BYTES\n"
+            "def goodput_bps(r, p, h):\n    return r / PACKET_BYTES\n",
+            "PACKET_BYTES comes from sysgym (line 1): graded functions may use Python and NumPy",
+        ),
+        (
+            "import numpy as np\ndef goodput_bps(r, p, h):\n    return {np.int64(1): 2}\n",
+            "return a list",
+        ),
+    ],
+)
+def test_what_to_do_is_said(text: str, words: str, tmp_path: Path) -> None:
+    assert words in earned(6, "goodput", text, tmp_path)[1]
+
+
+def test_so_many_requests_are_played_as_asked_for() -> None:
+    for rounds in (1, 8, 40):
+        seen = play_rounds(Incast(8, 50, 4), "dctcp", rounds=rounds)
+        assert len(set(seen.request.tolist())) == rounds

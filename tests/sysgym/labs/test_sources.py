@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysgym.labs.sources import SubmissionError, definitions, read_source
+from sysgym.labs.intake.notebooks import read
+from sysgym.labs.sources import SubmissionError, definitions, why_unknown
 
 STATEMENTS = {
     "import math\n": "math",
@@ -72,7 +73,7 @@ def test_a_byte_order_mark_is_no_part_of_a_submission(tmp_path: Path) -> None:
         ("lab1.ipynb", json.dumps({"cells": [{"cell_type": "code", "source": "def f():\n    return 1\n"}]})),
     ):
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
-        assert definitions(read_source(tmp_path / name), ["f"]) == "def f():\n    return 1\n"
+        assert definitions(read(tmp_path / name), ["f"]) == "def f():\n    return 1\n"
 
 
 def test_notebooks_are_read_without_their_magic(tmp_path: Path) -> None:
@@ -84,8 +85,8 @@ def test_notebooks_are_read_without_their_magic(tmp_path: Path) -> None:
     file = tmp_path / "lab1.ipynb"
     file.write_text(json.dumps({"cells": cells, "nbformat": 4}))
     space: dict[str, object] = {}
-    exec(definitions(read_source(file), ["f"]), space)
-    assert "matplotlib" not in read_source(file)
+    exec(definitions(read(file), ["f"]), space)
+    assert "matplotlib" not in read(file).text
 
 
 @pytest.mark.parametrize(
@@ -95,14 +96,14 @@ def test_broken_notebooks_are_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "lab1.ipynb"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(SubmissionError, match=r"lab1\.ipynb"):
-        read_source(file)
+        read(file)
 
 
 def test_a_notebook_of_empty_lines_is_read_at_once(tmp_path: Path) -> None:
     file = tmp_path / "lab1.ipynb"
     file.write_text(json.dumps({"cells": [{"cell_type": "code", "source": "\n" * 1_000_000}]}))
     started = time.monotonic()
-    read_source(file)
+    read(file)
     assert time.monotonic() - started < 20.0  # a search that begins anew at every line takes hours
 
 
@@ -110,4 +111,56 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "lab1.txt"
     file.write_text("def f(): pass")
     with pytest.raises(SubmissionError, match="expected a Python file"):
-        read_source(file)
+        read(file)
+
+
+def notebook(path: Path, *cells: str) -> Path:
+    """Write a notebook of code cells."""
+    path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]}))
+    return path
+
+
+def test_a_broken_cell_of_a_notebook_hides_no_other(tmp_path: Path) -> None:
+    source = read(notebook(tmp_path / "lab1.ipynb", "A = 1\n", "print(\n# scratch", "def f():\n    return A"))
+    space: dict[str, object] = {}
+    exec(definitions(source, ["f"]), space)
+    assert space["f"]() == 1  # type: ignore[operator]
+    assert [cell.place for cell in source.broken] == ["code cell 2, line 1"]
+
+
+def test_a_broken_cell_with_a_graded_name_is_named(tmp_path: Path) -> None:
+    source = read(notebook(tmp_path / "lab1.ipynb", "A = 1", "def f(:\n    return A"))
+    with pytest.raises(SubmissionError, match=r"code cell 2, line 1: no valid Python.*so f is not defined"):
+        definitions(source, ["f"])
+
+
+def test_lines_of_a_notebook_are_named_by_cell(tmp_path: Path) -> None:
+    source = read(notebook(tmp_path / "lab1.ipynb", "a\nb", "c\n\n", "d"))
+    lines = source.text.split("\n")
+    assert source.place(lines.index("c") + 1) == "code cell 2, line 1"
+    assert source.place(lines.index("d") + 1) == "code cell 3, line 1"
+    (tmp_path / "lab1.py").write_text("a\nb\n")
+    assert read(tmp_path / "lab1.py").place(2) == "line 2"
+
+
+def test_why_a_name_is_unknown_is_said(tmp_path: Path) -> None:
+    text = "from sysgym.labs.links import PACKET_BYTES\nheader = 40\nx, y = 1, 2\n"
+    (tmp_path / "lab1.py").write_text(text)
+    source = read(tmp_path / "lab1.py")
+    assert "header is defined in line 2, but" in why_unknown(source, "header")
+    assert "rename it HEADER" in why_unknown(source, "header")
+    assert "rename it X" in why_unknown(source, "x")
+    assert "PACKET_BYTES comes from sysgym (line 1)" in why_unknown(source, "PACKET_BYTES")
+    assert why_unknown(source, "nowhere") == ""
+    broken = read(notebook(tmp_path / "lab1.ipynb", "import numpy as np\n1 +* 2"))
+    assert "np is not defined, as code cell 1, line 2 is no valid Python" in why_unknown(broken, "np")
+
+
+def test_imports_of_a_package_can_be_left_out() -> None:
+    source = (
+        "from sysgym.labs.links import play\nimport math\ndef f():\n    play = math.pi\n    return play\n"
+    )
+    assert "sysgym" in definitions(source, ["f"])
+    kept = definitions(source, ["f"], without="sysgym")
+    assert "sysgym" not in kept
+    assert "import math" in kept

@@ -20,10 +20,19 @@ def prepare() -> None:
         play(TUNED, law, duration_s=0.02)
 
 
+NO_USE, FULL_USE = 0.90, 0.98
+"""Use of a link up to which there are no points for it, and from which on there are all."""
+
+
 def score(result: Played, link: Link) -> float:
-    """Return the points of a law on a link: 50 for use, 30 for a short queue, 20 for equal shares."""
+    """Return the points of a law on a link: 50 for use, 30 for a short queue, 20 for equal shares.
+
+    Use counts steeply, or else a law that always halves, and leaves a tenth of the link idle, wins by its
+    short queue.
+    """
+    full = min(max((result.used - NO_USE) / (FULL_USE - NO_USE), 0.0), 1.0)
     short = max(1.0 - result.delay_s / link.rtt_s, 0.0)
-    return 50.0 * min(result.used / 0.98, 1.0) + 30.0 * short + 20.0 * result.fairness
+    return 50.0 * full + 30.0 * short + 20.0 * result.fairness
 
 
 def hidden_links(rng: np.random.Generator, count: int = N_HIDDEN) -> list[Link]:

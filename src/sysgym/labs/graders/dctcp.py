@@ -8,7 +8,16 @@ from sysgym.labs.graders.answers import number, same_numbers
 from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.links import PACKET_BYTES, Link, play
 from sysgym.labs.submissions import Submission
-from sysgym.labs.thresholds import threshold
+
+LEAST_USED, LONGEST_QUEUE = 0.996, 0.185
+"""Least use of every link, and the longest mean queue over the links, in bandwidth-delay products.
+
+Over 24 draws of the link with 16 flows, BDP / 4 used at least 99.8 %, BDP / 5 at most 99.5 % and the bound of
+BDP / 7 at most 98.5 %. The mean queue of BDP / 4 on all links is 0.22, that of the solution 0.16.
+"""
+
+MANY = 16
+"""Number of flows at which the bound fails, on links with short round trips."""
 
 
 def prepare() -> None:
@@ -53,8 +62,9 @@ def _peak(submission: Submission, seeds: Seeds) -> Outcome:
 def _choice(submission: Submission, seeds: Seeds) -> Outcome:
     rng = seeds.rng("choice")
     used, queues = [], []
-    for flows in (2, 4, 8, 16):
-        link = Link(10e9, float(rng.uniform(1e-4, 3e-4)), 0.0, flows=flows)
+    for flows in (2, 4, 8, MANY):
+        longest_s = 1.3e-4 if flows == MANY else 3e-4
+        link = Link(10e9, float(rng.uniform(1e-4, longest_s)), 0.0, flows=flows)
         link = link.with_buffer(20.0 * link.bdp_bytes)
         call = f"choose_k_bytes({link.rate_bps:.3g}, {link.rtt_s:.3g}, {flows})"
         k_bytes = number(submission.call("choose_k_bytes", link.rate_bps, link.rtt_s, flows), call)
@@ -65,15 +75,15 @@ def _choice(submission: Submission, seeds: Seeds) -> Outcome:
         result = play(link.with_marks(k_bytes), "dctcp", seed=int(rng.integers(1000)))
         used.append(result.used)
         queues.append(result.queue_bytes / link.bdp_bytes)
-    enough, short = threshold("dctcp-used"), threshold("dctcp-queue")
     worst, mean = min(used), float(np.mean(queues))
     message = (
-        f"on four hidden links the least use is {100 * worst:.1f} % (expected at least"
-        f" {100 * enough.limit:.1f}),"
-        f" the mean queue {mean:.3f} BDP (expected at most {short.limit:.3f})"
+        f"on four hidden links the least use is {100 * worst:.2f} % (expected at least"
+        f" {100 * LEAST_USED:g}), the mean queue {mean:.3f} BDP (expected at most {LONGEST_QUEUE:g})"
     )
-    share = 0.5 * enough.met(worst) + 0.5 * (short.met(mean) and worst > 0.8)
-    return Outcome(share, message, {"dctcp-used": worst, "dctcp-queue": mean})
+    return Outcome(
+        0.5 * (worst >= LEAST_USED) + 0.5 * (mean <= LONGEST_QUEUE and worst > 0.8),
+        message,
+    )
 
 
 PARTS = (

@@ -11,7 +11,13 @@ from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.incast import Incast, play_rounds
 from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
-from sysgym.labs.thresholds import threshold
+
+LONGEST_SLOWDOWN = 1.3
+"""Largest mean slowdown; that of the largest windows that fit is about 1.1."""
+
+ROUNDS = 8
+"""Requests of one measurement. With buffers 0.5 to 0.9 of a window larger than the largest window that fits,
+and 16 to 48 servers, that window had slowdowns of 1.02 to 1.23, one of four where two fit 3.4 to 9.8."""
 
 
 def prepare() -> None:
@@ -72,23 +78,28 @@ def _tails(submission: Submission, seeds: Seeds) -> Outcome:
 
 def _window(submission: Submission, seeds: Seeds) -> Outcome:
     rng = seeds.rng("window")
-    slowdowns = []
-    for servers in (int(rng.integers(16, 25)), int(rng.integers(26, 37)), int(rng.integers(38, 49))):
-        buffer_packets = int(servers * rng.uniform(2.6, 6.0))
+    slowdowns, small = [], ""
+    numbers_of_servers = (int(rng.integers(16, 25)), int(rng.integers(26, 37)), int(rng.integers(38, 49)))
+    for servers, fits in zip(numbers_of_servers, rng.permutation([2, 4, 5]), strict=True):
+        buffer_packets = round((servers - 1) * (fits + rng.uniform(0.5, 0.9)))
         call = f"first_window_packets({servers}, {buffer_packets})"
         window = number(submission.call("first_window_packets", servers, buffer_packets), call)
         if window != int(window) or not 1 <= window <= 1000:
             return Outcome(
                 0.0, f"{call}: expected a whole number of packets from 1 to 1000, found {window:g}"
             )
+        if (servers - 1) * (window + 2) <= buffer_packets:
+            small = f"; {call} = {window:g} is small: windows of {window + 2:g} fit too"
         incast = Incast(servers, buffer_packets, int(window))
-        slowdowns.append(play_rounds(incast, "dctcp", seed=int(rng.integers(1000))).slowdown)
-    limit, mean = threshold("incast-slowdown"), float(np.mean(slowdowns))
+        seed = int(rng.integers(1000))
+        slowdowns.append(play_rounds(incast, "dctcp", seed=seed, rounds=ROUNDS).slowdown)
+    mean = float(np.mean(slowdowns))
     message = (
-        f"mean slowdown {mean:.2f} on three hidden incasts (expected at most {limit.limit:.2f}):"
-        f" {', '.join(f'{one:.2f}' for one in slowdowns)}"
+        f"mean slowdown {mean:.2f} on three hidden incasts (expected at most {LONGEST_SLOWDOWN:g}):"
+        f" {', '.join(f'{one:.2f}' for one in slowdowns)}{small}"
     )
-    return Outcome(float(limit.met(mean)), message, {"incast-slowdown": mean})
+    fast = mean <= LONGEST_SLOWDOWN
+    return Outcome(0.5 * fast + 0.5 * (fast and not small), message)
 
 
 PARTS = (
@@ -108,6 +119,10 @@ PARTS = (
         "np.unique gives the requests; a nan makes the request infinite",
     ),
     Part(
-        "first window", 35, ("first_window_packets",), _window, "the queue after the first windows must fit"
+        "first window",
+        35,
+        ("first_window_packets",),
+        _window,
+        "the largest window whose queue (part 2) fits the buffer; it depends on both arguments",
     ),
 )

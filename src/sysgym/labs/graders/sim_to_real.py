@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sysgym.labs.graders.answers import same_numbers, shown
 from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.recorded import KERNEL, SIMULATOR, laws, values
+from sysgym.labs.sandbox.process import Refused
 from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
 
@@ -58,7 +59,14 @@ def _difference(submission: Submission, seeds: Seeds) -> Outcome:
 
 
 def _names(submission: Submission, seeds: Seeds) -> Outcome:
-    found, truth = submission.constant("DIFFERENT_QUEUES"), differing_laws()
+    truth = differing_laws()
+    try:
+        found = submission.constant("DIFFERENT_QUEUES")
+    except Refused as refused:
+        raise SubmissionError(
+            f"DIFFERENT_QUEUES is computed ({submission.explained(str(refused))}): type the names that you"
+            f' found, such as ["{laws()[0]}", "{laws()[-1]}"]'
+        ) from None
     if not isinstance(found, list) or not all(one in laws() for one in found):
         raise SubmissionError(
             f"DIFFERENT_QUEUES: expected a list of {', '.join(laws())}, found {shown(found)}"

@@ -1,4 +1,4 @@
-"""Files of submissions: where they are in a folder, and reading them without being led elsewhere.
+"""Files of submissions: where they are in a folder, and which of several counts.
 
 A student may hand in a symbolic link to the solution, a pipe that never ends, or a name that is no text. Only
 regular files in the folder itself count, and they are never opened through a link.
@@ -8,47 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import re
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from sysgym.errors import SysgymError
+from sysgym.labs.intake.content import beginning_of, is_file
+from sysgym.labs.intake.notebooks import code_lines, code_lines_of
 from sysgym.labs.intake.texts import printable_name
-from sysgym.scenarios.files import own_file
 
 SUFFIXES = (".py", ".ipynb")
 
-LARGEST_BYTES = 5_000_000
-"""Largest file of a submission; notebooks contain their pictures."""
+STARTERS = Path(__file__).parents[1] / "starters"
 
-
-class SubmissionError(SysgymError):
-    """A submission that cannot be graded as it is; says what to change."""
-
-
-def content_of(path: Path) -> bytes:
-    """Return the content of a submission's file.
-
-    Raises:
-        SubmissionError: It is a link, a folder, a pipe or a device, is larger than :data:`LARGEST_BYTES`, or
-            cannot be read.
-    """
-    name = printable_name(path.name)
-    content = _beginning(path)
-    if content is None:
-        raise SubmissionError(
-            f"{name}: cannot be read; hand in the file itself, not a link, a folder or a pipe"
-        )
-    if len(content) > LARGEST_BYTES:
-        raise SubmissionError(f"{name}: larger than {LARGEST_BYTES / 1e6:g} MB; clear the notebook's outputs")
-    return content
+NOT_HANDED_IN = (".csv", ".json")
+"""Suffixes of tables of grades, which may lie in the folder of a class."""
 
 
 def digest(path: Path) -> str:
     """Return the digest of a submission's file, and of a policy beside it."""
     found = hashlib.sha256()
     for one in (path, policy_beside(path)):
-        content = None if one is None else _beginning(one)
+        content = None if one is None else beginning_of(one)
         found.update(b"none" if content is None else hashlib.sha256(content).digest())
     return found.hexdigest()
 
@@ -73,7 +53,9 @@ def submissions_in(number: int, path: Path, *, of_class: bool = False) -> list[t
 
     A file is one. In a folder, every Python file, notebook, and folder with such a file is one; a folder of a
     single student, with ``labN.py`` or ``labN.ipynb``, is one too. Of a file and a notebook of the same name
-    the newer one counts. Links and the like are listed, so that somebody hears of them, but never read.
+    the one that differs from the starter counts, of two that do the newer one, of the same age the Python
+    file. In a class's folder everything else is listed too, so that somebody hears of it: links, archives,
+    folders with nothing at their top. It is never read.
 
     Args:
         number: Number of the lab.
@@ -86,32 +68,40 @@ def submissions_in(number: int, path: Path, *, of_class: bool = False) -> list[t
     if path.is_file():
         return [(printable_name(path.stem), path)]
     found: dict[str, Path] = {}
+    others: dict[str, Path] = {}
     for one in sorted(path.iterdir()) if path.is_dir() else ():
         name, inside = _submission_at(one, number)
-        if inside is None:
-            continue
-        newest = _newest((found[name], inside)) if name in found else inside
-        found[name] = newest or inside
-    own = _newest(path / f"lab{number}{suffix}" for suffix in SUFFIXES)
+        if inside is not None:
+            chosen = _chosen((found[name], inside), number) if name in found else inside
+            found[name] = chosen or inside
+        elif _handed_in(one):
+            others[name] = one
+    own = _chosen((path / f"lab{number}{suffix}" for suffix in SUFFIXES), number)
     if own is not None and not (of_class and len(found) > 1):
         return [(printable_name(path.resolve().name), own)]
     if not found:
         raise SysgymError(
             f"{path}: no submission; expected lab{number}.py or lab{number}.ipynb, or a folder of such files"
         )
-    return _with_printable_names(found)
+    return _with_printable_names(others | found if of_class else found)
 
 
-def is_file(path: Path) -> bool:
-    """Return whether a path is a regular file itself, not a link to one."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
+def rival_of(path: Path, number: int) -> Path | None:
+    """Return the file beside a submission that could be meant too: same name, changed as well."""
+    for suffix in set(SUFFIXES) - {path.suffix}:
+        other = path.with_suffix(suffix)
+        if path.suffix in SUFFIXES and is_file(other) and all(_changed((path, other), number)):
+            return other
+    return None
+
+
+def _handed_in(path: Path) -> bool:
+    """Return whether an entry of a class's folder, which is no submission, was meant as one."""
+    return not path.name.startswith((".", "__")) and path.suffix not in NOT_HANDED_IN
 
 
 def _submission_at(path: Path, number: int) -> tuple[str, Path | None]:
-    """Return the name and the file of an entry in a class's folder; the file may turn out to be none."""
+    """Return the name of an entry in a class's folder, and its file or None; the file may be a link."""
     if path.is_symlink() or path.resolve() != path.parent.resolve() / path.name:  # junctions of Windows
         return path.stem, path if path.suffix in SUFFIXES or path.is_dir() else None
     if not path.is_dir():
@@ -121,7 +111,7 @@ def _submission_at(path: Path, number: int) -> tuple[str, Path | None]:
     except OSError:  # a folder that nobody may read
         return path.name, path
     own = [one for one in inside if one.stem == f"lab{number}"]
-    return path.name, _newest(own) or _newest(inside) or next(iter(inside), None)
+    return path.name, _chosen(own, number) or _chosen(inside, number) or next(iter(inside), None)
 
 
 def _with_printable_names(found: dict[str, Path]) -> list[tuple[str, Path]]:
@@ -135,17 +125,17 @@ def _with_printable_names(found: dict[str, Path]) -> list[tuple[str, Path]]:
     return sorted(named.items())
 
 
-def _newest(paths: Iterable[Path]) -> Path | None:
+def _chosen(paths: Iterable[Path], number: int) -> Path | None:
+    """Return the file that counts, or None if there is none: changed before new before Python."""
     there = [path for path in paths if is_file(path)]
-    return max(there, key=lambda path: path.lstat().st_mtime_ns, default=None)
+    if len(there) < 2:
+        return next(iter(there), None)
+    changed = dict(zip(there, _changed(there, number), strict=True))
+    return max(there, key=lambda path: (changed[path], path.lstat().st_mtime_ns, path.suffix == ".py"))
 
 
-def _beginning(path: Path) -> bytes | None:
-    """Return a file up to one byte more than allowed; None if it is a link, no file, or unreadable."""
-    try:
-        if path.is_symlink():  # Windows has no O_NOFOLLOW
-            return None
-        with open(path, "rb", opener=own_file) as file:
-            return file.read(LARGEST_BYTES + 1)
-    except OSError:
-        return None
+def _changed(paths: Iterable[Path], number: int) -> list[bool]:
+    """Return for each file whether its code differs from the starter's."""
+    (starter,) = STARTERS.glob(f"{number}-*.py.txt")
+    lines = code_lines_of(starter.read_text(encoding="utf-8"))
+    return [code_lines(path) != lines for path in paths]

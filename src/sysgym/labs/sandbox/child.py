@@ -154,6 +154,16 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a graded function returned {type(value).__name__}; return numbers, lists or dicts")
 
 
+def encoded(answer: dict[str, Any]) -> str:
+    """Return an answer as a line of JSON."""
+    try:
+        return json.dumps(answer, default=plain)
+    except TypeError as error:
+        if not str(error).startswith("keys must be"):
+            raise
+    raise TypeError("a graded function returned a dict whose keys are not texts; return a list")
+
+
 def rich(value: Any) -> Any:
     """Return an argument with its arrays as arrays of NumPy."""
     import numpy as np
@@ -208,7 +218,7 @@ def main() -> None:
 
     def reply(number: int, make: Any) -> None:
         try:
-            text = json.dumps({"number": number, "result": make()}, default=plain)
+            text = encoded({"number": number, "result": make()})
         except BaseException as error:  # a SystemExit of a submission is an answer too
             text = json.dumps({"number": number, "error": words(error)})
         printed.count = 0
