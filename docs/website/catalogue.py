@@ -115,7 +115,8 @@ def _callbacks(transport: Transport) -> Iterator[tuple[str, str]]:
 
 def agents(results: Sequence[Results]) -> Entries:
     """Return the pages of all agents."""
-    found = {}
+    found: dict[str, tuple[str, str, str]] = {}
+    described: set[Any] = set()
     for info in map(agent_info, list_agents()):
         kind = "learned; " if info.learned else "reference; " if info.privileged else ""
         found[f"agents/{info.family or 'general'}/{info.short_name}.md"] = (
@@ -126,7 +127,7 @@ def agents(results: Sequence[Results]) -> Entries:
                 f"{_sentence(info.summary)}",
                 table(("Property", "Value"), _agent_facts(info)),
                 section("Use", code(_agent_use(info), "console")),
-                _documentation(info),
+                _documentation(info, described),
                 section("Published Scores", *scores(info.short_name, *_of_family(info, results))),
             ),
         )
@@ -157,13 +158,16 @@ def _agent_use(info: AgentInfo) -> str:
     return f"$ sysgym run {scenario} --agent {info.short_name}{checkpoint}"
 
 
-def _documentation(info: AgentInfo) -> str:
+def _documentation(info: AgentInfo, described: set[Any]) -> str:
+    """Return the class or function of an agent; of agents that share it, the first one is in the index."""
     if info.learned:  # one loader for all of them, and torch
         return ""
     factory = info.factory()
     if not inspect.isclass(factory):
         return from_docstring(inspect.getdoc(factory) or "")
-    directive = f"```{{eval-rst}}\n.. autoclass:: {factory.__module__}.{factory.__qualname__}\n```"
+    again = "\n   :no-index:" if factory in described else ""
+    described.add(factory)
+    directive = f"```{{eval-rst}}\n.. autoclass:: {factory.__module__}.{factory.__qualname__}{again}\n```"
     module = inspect.getmodule(factory)
     return section("Documentation", from_docstring(inspect.getdoc(module) or "") if module else "", directive)
 

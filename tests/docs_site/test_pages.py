@@ -89,6 +89,13 @@ def test_an_agent_page_has_what_the_agent_declares(pages: Pages) -> None:
     assert "google-2011" not in pages["agents/placement/oracle.md"]
 
 
+def test_nothing_is_described_in_two_places(pages: Pages) -> None:
+    """Sphinx would not know where links lead; ``:no-index:`` marks the other places."""
+    directive = re.compile(r"^\.\. auto\w+:: (\S+)\n(?! *:no-index:)", re.MULTILINE)
+    found = Counter(name for text in pages.values() for name in directive.findall(text))
+    assert [name for name, count in found.items() if count > 1] == []
+
+
 def test_links_lead_to_pages(pages: Pages) -> None:
     pictures = {f"pictures/{slug(env_id)}.gif" for env_id in ENVIRONMENTS}
     images = {f"images/{path.name}" for path in (ROOT / "docs" / "images").iterdir()}
