@@ -11,12 +11,14 @@ import atexit
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, Self
 
@@ -86,11 +88,26 @@ def _serve() -> None:
     command()
     gc.freeze()  # a collection in a copy would write to the memory that the copies share
     for line in sys.stdin:
+        _import_what_is_needed(line)
         child = os.fork()
         if not child:
             _leave(_exit_code(json.loads(line)))
         sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
         sys.stdout.flush()
+
+
+def _import_what_is_needed(order: str) -> None:
+    """Import what takes a copy long, here and once, before the first order that speaks of it.
+
+    The compiler of torch, which nobody uses, is imported by the first optimiser of a process.
+    """
+    if re.search(r'"train", "\w*ppo|stable_baselines3', order):
+        with suppress(ImportError):  # as the command says better
+            import stable_baselines3  # noqa: F401
+            import torch._dynamo  # noqa: F401
+    if '"plot"' in order or '"report"' in order:
+        with suppress(ImportError):
+            import matplotlib.pyplot  # noqa: F401
 
 
 def _exit_code(order: dict[str, object]) -> object:

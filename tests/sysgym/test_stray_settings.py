@@ -36,9 +36,21 @@ def run(folder: Path, code: str, **environment: str) -> str:
 READ = "import numba.core.config as c; c.reload_config(); print(c.CACHE_DIR, c.GDB_BINARY, sep='|')"
 
 
-@pytest.mark.parametrize("text", ["cache_dir: c\ngdb_binary: c/gdb\n", "cache_dir: [", "5", "\x00"])
+SIMULATOR, STEPPER = (
+    "sysgym.emulator.packets.engine.discipline",
+    "sysgym.envs.congestion.stepping.network_stepper",
+)
+
+
 @pytest.mark.parametrize(
-    "first", ["sysgym.emulator.packets.engine.discipline", "sysgym.envs.congestion.stepping.network_stepper"]
+    ("first", "text"),
+    [
+        (SIMULATOR, "cache_dir: c\ngdb_binary: c/gdb\n"),
+        (STEPPER, "cache_dir: c\ngdb_binary: c/gdb\n"),
+        (SIMULATOR, "cache_dir: ["),
+        (SIMULATOR, "5"),
+        (STEPPER, "\x00"),
+    ],
 )
 def test_numbas_file_counts_for_nothing(tmp_path: Path, text: str, first: str) -> None:
     (tmp_path / ".numba_config.yaml").write_text(text)
@@ -86,9 +98,14 @@ print(json.dumps([name for name in default if matplotlib.rcParams[name] != defau
 
 
 @pytest.mark.parametrize(
-    "content", [b"text.usetex: True\nfont.size: 77\n", b"\xff\xfe", b"backend: module://planted\n"]
+    ("where", "content"),
+    [
+        ("current folder", b"text.usetex: True\nfont.size: 77\n"),
+        ("MATPLOTLIBRC", b"text.usetex: True\nfont.size: 77\n"),
+        ("current folder", b"\xff\xfe"),
+        ("MATPLOTLIBRC", b"backend: module://planted\n"),
+    ],
 )
-@pytest.mark.parametrize("where", ["current folder", "MATPLOTLIBRC"])
 def test_matplotlibs_file_counts_for_nothing_on_the_command_line(
     tmp_path: Path, content: bytes, where: str
 ) -> None:

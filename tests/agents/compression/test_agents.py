@@ -74,7 +74,7 @@ def test_never_is_within_2_percent_of_the_paper_s_methods_with_32_bits_too() -> 
 
 def test_adapting_matters_where_conditions_drift() -> None:
     """Means over some episodes: the rule is near the optimum, and every method alone is far from it."""
-    seeds = range(10_000, 10_006)
+    seeds = range(10_000, 10_003)
 
     def regret(name: str) -> float:
         return float(np.mean([metrics_of(made(name), "compression-drift", seed)["regret"] for seed in seeds]))

@@ -73,7 +73,7 @@ def test_the_oracle_beats_everybody_on_links_of_its_own(scenario: str) -> None:
     returns: dict[str, float] = {name: 0.0 for name in SENDERS}
     for name in SENDERS:
         env = make(scenario, split="test")
-        for seed in range(20_000, 20_004):
+        for seed in range(20_000, 20_002):
             returns[name] += play_episode(env, make_agent(name), options={"episode_seed": seed})[0]
     best = max(returns, key=lambda name: returns[name])
     assert best == "flow_oracle", returns

@@ -58,7 +58,7 @@ def test_nothing_is_done_while_nothing_is_slow(name: str) -> None:
 
 def test_they_are_ordered_as_expected() -> None:
     mean = {
-        name: np.mean([metrics_of(made(name), seed)["delay"] for seed in range(10_000, 10_004)])
+        name: np.mean([metrics_of(made(name), seed)["delay"] for seed in range(10_000, 10_002)])
         for name in ("never", "always_restart", "ski_rental", "clairvoyant", "random")
     }
     assert mean["clairvoyant"] < mean["ski_rental"] < mean["never"] < mean["random"]

@@ -28,7 +28,8 @@ def test_there_are_more_than_forty_rows_and_their_axes_fit() -> None:
         assert enumerate_matrices(get_preset(preset, nodes).cardinalities, axes)
 
 
-def test_a_case_has_the_times_of_the_models() -> None:
+def test_a_case_has_the_times_of_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(p2_survey, "RANKED_SIZES_BYTES", (1e7, 1e9))
     # Figures of the row [2, 16] on 2 x 16 (see tests of the cost model): 62 pieces of 1/32 GB leave a NIC
     # without a pause, and the last one's hop takes 14 us.
     case = study_case(SPREAD)
@@ -127,7 +128,7 @@ def test_the_rows_are_listed() -> None:
 
 
 def test_a_survey_is_made_of_all_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(p2_survey, "AXES", {("p2-v100", 2): ((4, 4),)})
+    monkeypatch.setattr(p2_survey, "AXES", {("p2-v100", 2): ((8, 2),)})
     monkeypatch.setattr(p2_survey, "RANKED_SIZES_BYTES", (1e9,))
     told: list[Any] = []
     pages = p2_survey.survey(tmp_path, 1, lambda done, of: told.append((done, of)))

@@ -1,4 +1,4 @@
-"""Services with worlds of the packet simulator, which need no kernel support and no privileges."""
+"""Services with worlds that need no kernel support and no privileges."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.cleaning import clean
 from sysgym.emulator.linux.service.discovery import PrivateService
-from tests.emulator.linux.service.helpers import KIND, n_sessions, wait_until
+from tests.emulator.linux.service.helpers import KIND, PACKETS, n_sessions, small, wait_until
 from tests.emulator.linux.service.on_kernel import sid_of, traces
 
 
@@ -24,15 +25,36 @@ def short_path() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[PrivateService]:
-    """One service for the tests that leave it as it was."""
+@contextlib.contextmanager
+def serving(kind: str) -> Iterator[PrivateService]:
+    """A service that has to end with no session and no file left."""
     with tempfile.TemporaryDirectory(prefix="sg-", dir="/tmp") as name:
-        started = PrivateService(Path(name), KIND)
+        started = PrivateService(Path(name), kind)
         yield started
         wait_until(lambda: n_sessions(started.endpoint) == 0)
         started.stop()
         assert list(Path(name).iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[PrivateService]:
+    """One service for the tests that leave it as it was; nothing moves in its worlds."""
+    with serving(KIND) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def packet_service() -> Iterator[PrivateService]:
+    """The same, with worlds of the packet simulator."""
+    with serving(PACKETS) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[LinuxNetwork]:
+    """A network of a service of its own, for the tests that leave both as they were."""
+    with serving(KIND) as started, LinuxNetwork(small(), service=started.endpoint) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -45,13 +67,14 @@ def own_service(short_path: Path) -> Iterator[PrivateService]:
     started.stop()
 
 
-@pytest.fixture
-def kernel_service(linux_backend: None, short_path: Path) -> Iterator[PrivateService]:
-    """A service of the kernel's worlds that a test may kill; afterwards nothing of it is left."""
-    service = PrivateService(short_path)
-    sid = sid_of(service)
-    yield service
-    service.stop()
-    clean([short_path])
-    wait_until(lambda: traces(sid) == [])
-    assert list(short_path.iterdir()) == []
+@pytest.fixture(scope="module")
+def kernel_service(linux_backend: None) -> Iterator[PrivateService]:
+    """A service of the kernel's worlds, for the tests that leave it as it was; in the end nothing is left."""
+    with tempfile.TemporaryDirectory(prefix="sg-", dir="/tmp") as name:
+        service = PrivateService(Path(name))
+        sid = sid_of(service)
+        yield service
+        service.stop()
+        clean([Path(name)])
+        wait_until(lambda: traces(sid) == [])
+        assert list(Path(name).iterdir()) == []

@@ -13,7 +13,8 @@ from sysgym.emulator.linux.service.connection import Connection
 from sysgym.emulator.linux.service.messages import Greeting, Hello
 from sysgym.scenarios import CongestionScenario, load_scenario
 
-KIND = f"{Path(__file__).parent / 'packet_world.py'}:packets"
+_KINDS = Path(__file__).parent / "packet_world.py"
+KIND, PACKETS, LACKING = (f"{_KINDS}:{name}" for name in ("still", "packets", "lacking"))
 
 
 def small(name: str = "dumbbell-10g") -> CongestionScenario:

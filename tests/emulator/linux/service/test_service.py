@@ -31,6 +31,7 @@ from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, SysgymError, UnknownName
 from tests.emulator.linux.service.helpers import (
     KIND,
+    LACKING,
     in_child,
     n_sessions,
     small,
@@ -55,12 +56,19 @@ def error_to(endpoint: str, *frames: bytes) -> SysgymError:
         return from_wire(msgpack.unpackb(socket.recv())["error"])
 
 
+def endpoints(network: LinuxNetwork) -> tuple[str, str]:
+    """Where its service and its world are reached."""
+    assert network._service is not None
+    assert network._world is not None
+    return network._service.endpoint, network._world.endpoint
+
+
 @pytest.mark.parametrize("name", ["dumbbell-10g", "incast-32"])
-def test_the_network_behind_a_service_is_the_network(service: PrivateService, name: str) -> None:
+def test_the_network_behind_a_service_is_the_network(packet_service: PrivateService, name: str) -> None:
     scenario = load_scenario(name, expect=CongestionScenario)
     here = PacketNetwork(scenario, transport="dctcp")
     caps_bps = np.linspace(0.2, 1.0, here.n_hosts) * here.line_rate_bps
-    with LinuxNetwork(scenario, transport="dctcp", service=service.endpoint) as there:
+    with LinuxNetwork(scenario, transport="dctcp", service=packet_service.endpoint) as there:
         assert (there.n_hosts, there.n_links) == (here.n_hosts, here.n_links)
         assert there.warnings == ("time is simulated",)
         for network in (here, there):
@@ -85,8 +93,8 @@ def test_the_network_behind_a_service_is_the_network(service: PrivateService, na
         assert there.hosts().sent_bytes.sum() > 100_000
 
 
-def test_a_step_is_setting_advancing_and_reading(service: PrivateService) -> None:
-    with LinuxNetwork(small(), transport="reno", service=service.endpoint) as network:
+def test_a_step_is_setting_advancing_and_reading(packet_service: PrivateService) -> None:
+    with LinuxNetwork(small(), transport="reno", service=packet_service.endpoint) as network:
         network.reset(1)
         read = network.step(
             Controls(host_caps_bps=np.full(network.n_hosts, 5e8)), 4e-3, read_flows=np.arange(2)
@@ -115,55 +123,52 @@ def test_a_step_is_setting_advancing_and_reading(service: PrivateService) -> Non
     ids=["garbage", "empty", "frames", "version", "request", "oversized"],
 )
 def test_nonsense_is_answered_and_the_service_lives_on(
-    service: PrivateService, frames: list[bytes], words: str
+    network: LinuxNetwork, frames: list[bytes], words: str
 ) -> None:
-    with LinuxNetwork(small(), service=service.endpoint) as network:
-        assert network._world is not None
-        for endpoint in (service.endpoint, network._world.endpoint):
-            error = error_to(endpoint, *frames)
-            assert type(error) is p.ProtocolError
-            with pytest.raises(p.ProtocolError, match=words):
-                raise error
-        network.advance(1e-4)
-    assert n_sessions(service.endpoint) == 0
+    service, world = endpoints(network)
+    for endpoint in (service, world):
+        error = error_to(endpoint, *frames)
+        assert type(error) is p.ProtocolError
+        with pytest.raises(p.ProtocolError, match=words):
+            raise error
+    network.advance(1e-4)
+    assert n_sessions(service) == 1
 
 
-def test_a_frame_beyond_all_measure_ends_that_connection_only(service: PrivateService) -> None:
-    with LinuxNetwork(small(), service=service.endpoint) as network:
-        for endpoint in (service.endpoint, network._world.endpoint):  # type: ignore[union-attr]
-            with raw(endpoint) as socket:
-                socket.rcvtimeo = 300
-                socket.send(bytes(20_000_000))
-                with pytest.raises(zmq.Again):
-                    socket.recv()
-        network.advance(1e-4)
+def test_a_frame_beyond_all_measure_ends_that_connection_only(network: LinuxNetwork) -> None:
+    for endpoint in endpoints(network):
+        with raw(endpoint) as socket:
+            socket.rcvtimeo = 300
+            socket.send(bytes(20_000_000))
+            with pytest.raises(zmq.Again):
+                socket.recv()
+    network.advance(1e-4)
 
 
-def test_a_second_client_is_told_that_the_session_is_busy(service: PrivateService) -> None:
-    with LinuxNetwork(small(), service=service.endpoint) as network:
-        assert network._world is not None
-        assert network._opened is not None
-        other = Connection(network._world.endpoint)
-        with pytest.raises(BackendError, match="busy"):
-            other.ask(m.Attach(token=network._opened.token), m.World, 5.0)
-        with pytest.raises(BackendError, match="another client"):
-            other.ask(m.Attach(token="0" * 32), m.World, 5.0)
-        with pytest.raises(BackendError, match="another client"):
-            other.ask(m.Bye(), m.Ok, 5.0)
-        at_service = Connection(service.endpoint)
-        with pytest.raises(BackendError, match="another client"):
-            at_service.ask(m.End(session=network._opened.session, token="0" * 32), m.Ok, 5.0)
-        with pytest.raises(BackendError, match="no session 999"):
-            at_service.ask(m.End(session=999, token=""), m.Ok, 5.0)
-        other.close()
-        at_service.close()
-        network.advance(1e-4)
+def test_a_second_client_is_told_that_the_session_is_busy(network: LinuxNetwork) -> None:
+    service, world = endpoints(network)
+    assert network._opened is not None
+    other = Connection(world)
+    with pytest.raises(BackendError, match="busy"):
+        other.ask(m.Attach(token=network._opened.token), m.World, 5.0)
+    with pytest.raises(BackendError, match="another client"):
+        other.ask(m.Attach(token="0" * 32), m.World, 5.0)
+    with pytest.raises(BackendError, match="another client"):
+        other.ask(m.Bye(), m.Ok, 5.0)
+    at_service = Connection(service)
+    with pytest.raises(BackendError, match="another client"):
+        at_service.ask(m.End(session=network._opened.session, token="0" * 32), m.Ok, 5.0)
+    with pytest.raises(BackendError, match="no session 999"):
+        at_service.ask(m.End(session=999, token=""), m.Ok, 5.0)
+    other.close()
+    at_service.close()
+    network.advance(1e-4)
 
 
-def test_several_networks_at_once(service: PrivateService) -> None:
-    networks = [LinuxNetwork(small(), service=service.endpoint) for _ in range(3)]
+def test_several_networks_at_once(packet_service: PrivateService) -> None:
+    networks = [LinuxNetwork(small(), service=packet_service.endpoint) for _ in range(3)]
     assert len({world_pid(one) for one in networks}) == 3
-    assert n_sessions(service.endpoint) == 3
+    assert n_sessions(packet_service.endpoint) == 3
     for seed, one in enumerate(networks):
         one.reset(seed)
         one.advance(1e-3)
@@ -171,7 +176,7 @@ def test_several_networks_at_once(service: PrivateService) -> None:
     assert len(set(sent)) == 3
     for one in networks:
         one.close()
-    wait_until(lambda: n_sessions(service.endpoint) == 0)
+    wait_until(lambda: n_sessions(packet_service.endpoint) == 0)
 
 
 def test_a_service_that_is_full_says_so(service: PrivateService) -> None:
@@ -190,8 +195,8 @@ def test_a_service_that_is_full_says_so(service: PrivateService) -> None:
     connection.close()
 
 
-def test_what_cannot_be_asked_for(service: PrivateService) -> None:
-    with LinuxNetwork(small(), service=service.endpoint) as network:
+def test_what_cannot_be_asked_for(packet_service: PrivateService) -> None:
+    with LinuxNetwork(small(), service=packet_service.endpoint) as network:
         with pytest.raises(SysgymError, match="positive"):
             network.set_host_rate_caps(np.zeros(network.n_hosts))
         with pytest.raises(SysgymError, match="expected 8 positive"):
@@ -218,43 +223,39 @@ def test_what_cannot_be_asked_for(service: PrivateService) -> None:
     network.close()
 
 
-def test_errors_of_a_world_that_cannot_be_built_are_the_clients(service: PrivateService) -> None:
+def test_errors_of_a_world_that_cannot_be_built_are_the_clients(packet_service: PrivateService) -> None:
     with pytest.raises(UnknownName, match='did you mean "dctcp"'):
-        LinuxNetwork(small(), transport="dctpc", service=service.endpoint)
+        LinuxNetwork(small(), transport="dctpc", service=packet_service.endpoint)
     odd = small('$(touch /tmp/sysgym-was-here); "`id`" \n')
     with pytest.raises(SysgymError):
-        LinuxNetwork(odd.model_copy(update={"env_id": "; reboot"}), service=service.endpoint)
+        LinuxNetwork(odd.model_copy(update={"env_id": "; reboot"}), service=packet_service.endpoint)
     assert not Path("/tmp/sysgym-was-here").exists()
-    wait_until(lambda: n_sessions(service.endpoint) == 0)
+    wait_until(lambda: n_sessions(packet_service.endpoint) == 0)
 
 
 def test_what_the_machine_lacks_is_told_to_every_client(short_path: Path) -> None:
-    lacking = PrivateService(short_path, KIND.replace(":packets", ":lacking"))
+    lacking = PrivateService(short_path, LACKING)
     for _ in range(2):
         with pytest.raises(BackendUnavailable, match="no BTF\nto do: boot another"):
             LinuxNetwork(small(), service=lacking.endpoint)
     lacking.stop()
 
 
-def test_sockets_are_their_users_alone(service: PrivateService) -> None:
-    with LinuxNetwork(small(), service=service.endpoint) as network:
-        assert network._world is not None
-        for endpoint in (service.endpoint, network._world.endpoint):
-            mode = Path(endpoint.removeprefix("ipc://")).stat().st_mode
-            assert stat.S_ISSOCK(mode)
-            assert stat.S_IMODE(mode) == 0o600
+def test_sockets_are_their_users_alone(network: LinuxNetwork) -> None:
+    for endpoint in endpoints(network):
+        mode = Path(endpoint.removeprefix("ipc://")).stat().st_mode
+        assert stat.S_ISSOCK(mode)
+        assert stat.S_IMODE(mode) == 0o600
 
 
-def test_a_forked_process_is_told_that_it_cannot(service: PrivateService) -> None:
-    with LinuxNetwork(small(), service=service.endpoint) as network:
+def test_a_forked_process_is_told_that_it_cannot(network: LinuxNetwork) -> None:
+    def act() -> int:
+        with pytest.raises(BackendError, match="forked"):
+            network.advance(1e-4)
+        return 17
 
-        def act() -> int:
-            with pytest.raises(BackendError, match="forked"):
-                network.advance(1e-4)
-            return 17
-
-        assert in_child(act) == 17
-        network.advance(1e-4)
+    assert in_child(act) == 17
+    network.advance(1e-4)
 
 
 def test_where_nobody_listens(short_path: Path) -> None:

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env as check_with_gymnasium
 from numpy.typing import NDArray
-from stable_baselines3.common.env_checker import check_env as check_with_sb3
 
 import sysgym
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
@@ -69,6 +68,9 @@ def digest(trace: Trace) -> str:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_both_checkers_accept_it(scenario: str) -> None:
+    # Not at the top: another process, too, loads this file, and torch takes it longer than all else.
+    from stable_baselines3.common.env_checker import check_env as check_with_sb3
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_with_gymnasium(short_env(scenario), skip_render_check=True)

@@ -20,7 +20,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env as check_with_gymnasium
 from hypothesis import given
 from hypothesis import strategies as st
-from stable_baselines3.common.env_checker import check_env as check_with_sb3
 
 import sysgym
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
@@ -67,6 +66,9 @@ def digest(trace: list[Any]) -> str:
 
 @pytest.mark.parametrize(("scenario", "preset"), FORMS)
 def test_both_checkers_accept_it(scenario: str, preset: str | None) -> None:
+    # Not at the top: another process, too, loads this file, and torch takes it longer than all else.
+    from stable_baselines3.common.env_checker import check_env as check_with_sb3
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_with_gymnasium(short_env(scenario, preset=preset), skip_render_check=True)

@@ -294,7 +294,8 @@ def test_a_reader_is_warned(write_rows: Callable[..., Path], make_row: MakeRow) 
     with ResultsFile(out) as results:
         results.append(make_row("dctcp", 203, row_versions={"sysgym": "0.0.1"}))
         results.append(make_row("reno", 203, digest="1" * 64))
-    for text in (write(out).markdown.read_text(), write(out).html.read_text()):
+    written = write(out)
+    for text in (written.markdown.read_text(), written.html.read_text()):
         assert "different versions or sources of sysgym" in text
         assert "tiny: the rows are of 2 different scenarios of this name" in text
         assert "4 seeds are too few" in text
@@ -309,8 +310,10 @@ def test_the_reference_can_be_chosen(write_rows: Callable[..., Path]) -> None:
 
 def test_the_same_rows_give_the_same_report(write_rows: Callable[..., Path]) -> None:
     out = write_rows({"dctcp": DCTCP, "reno": RENO})
-    first = [path.read_bytes() for path in (write(out).html, write(out).markdown)]
-    assert [path.read_bytes() for path in (write(out).html, write(out).markdown)] == first
+    written = write(out)
+    first = [path.read_bytes() for path in (written.html, written.markdown)]
+    again = write(out)
+    assert [path.read_bytes() for path in (again.html, again.markdown)] == first
 
 
 def test_a_survey_is_part_of_both_forms(write_rows: Callable[..., Path]) -> None:

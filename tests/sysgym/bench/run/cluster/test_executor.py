@@ -185,13 +185,13 @@ def test_plugins_and_failures(
 ) -> None:
     """One agent raises an exception, another one ends its process; the other episodes are played."""
     out = tmp_path / "out"
-    suite = write_suite('"dctcp", "fragile", "deadly"', n_seeds=3)
+    suite = write_suite('"fragile", "deadly", "dctcp"')
     options = ("--plugin", str(agents_file), "--on", "slurm-here", "-j", "2")
     done = command_line("bench", str(suite), "--out", str(out), *options)
     assert done.returncode == 1
     assert "2 episodes are missing, 2 jobs failed" in done.stdout
     labels = {row.label for row in read_rows(out)}
-    assert len(labels) == 7
+    assert len(labels) == 4
     assert not {"tiny / fragile / test seed 201", "tiny / deadly / test seed 201"} & labels
     assert "too much for me" in (out / "errors.log").read_text()
 
@@ -233,9 +233,9 @@ def test_the_end_of_the_cluster_ends_the_run(tmp_path: Path, write_suite: WriteS
 def test_jobs_of_submitit(tmp_path: Path, write_suite: WriteSuite, played: Path) -> None:
     out = tmp_path / "out"
     executor = make_executor("slurm-here", out, 2, options={"timeout_min": 5})
-    outcome, _ = run(write_suite(), out, executor)
+    outcome, _ = run(write_suite('"dctcp"'), out, executor)
     assert outcome.complete
-    assert timeless(out) == timeless(played)
+    assert timeless(out) == [row for row in timeless(played) if row.contender.name == "dctcp"]
 
 
 def test_a_ray_cluster_of_this_machine(tmp_path: Path, write_suite: WriteSuite, played: Path) -> None:
