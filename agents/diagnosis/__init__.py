@@ -20,6 +20,9 @@ def _learned(name: str, summary: str) -> AgentInfo:
 
 AGENTS = (
     _heuristic("longest", "rules:Longest", "names the part with the longest durations, without a question"),
+    _heuristic(
+        "latest_throughout", "rules:LatestThroughout", "names the part that is late at its worst and always"
+    ),
     _heuristic("largest_share", "rules:LargestShare", "asks about the latest parts, names the largest share"),
     _heuristic("narrowing", "rules:Narrowing", "stages and data-parallel ranks first, then their ranks"),
     _heuristic("contrast", "rules:Contrast", "the share that is furthest above that of like parts"),

@@ -47,6 +47,34 @@ class Longest(Questioner):
         return next(row for row in rows if values[row] >= enough)
 
 
+class LatestThroughout(Questioner):
+    """Names the part that is late both at its worst and throughout, without a question.
+
+    Parts are compared by the geometric mean of the columns ``late`` and ``steady``. Stages and kinds of
+    operations have weights against ranks, since a fault of a rank makes its stage late too.
+
+    Args:
+        stage_weight: Weight of stages.
+        kind_weight: Weight of kinds of operations.
+
+    Raises:
+        SysgymError: If a weight is negative.
+    """
+
+    name = "latest_throughout"
+
+    def __init__(self, stage_weight: float = 1.5, kind_weight: float = 0.2) -> None:
+        self._stage_weight = in_range(self.name, "stage_weight", stage_weight, least=0.0)
+        self._kind_weight = in_range(self.name, "kind_weight", kind_weight, least=0.0)
+
+    def culprit(self, parts: PartTable) -> int:
+        """Return the row to name."""
+        values = np.sqrt(parts.column("late") * np.maximum(parts.column("steady"), 0.0))
+        values[parts.rows("is_stage")] *= self._stage_weight
+        values[parts.rows("is_kind")] *= self._kind_weight
+        return max(parts.nameable(), key=lambda row: values[row])
+
+
 class LargestShare(Questioner):
     """Asks about the parts that are latest by a sign, and names the one with the largest answer.
 

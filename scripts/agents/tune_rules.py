@@ -62,6 +62,8 @@ def diagnosis_settings(env_id: str) -> Settings:
     parts = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
     for sign, whole in itertools.product(SIGNS, (0.5, 0.6, 0.7, 0.8, 0.9)):
         yield "longest", {"sign": sign, "whole": whole}
+    for stage_weight, kind_weight in itertools.product((1.0, 1.2, 1.5, 2.0, 3.0), (0.1, 0.2, 0.4, 0.6, 1.0)):
+        yield "latest_throughout", {"stage_weight": stage_weight, "kind_weight": kind_weight}
     for count, sign, precise in itertools.product((2, 3, 4, 6), ("late", "steady"), parts):
         yield "largest_share", {"count": count, "sign": sign, "precise": precise}
     for count, precise in itertools.product((1, 2, 4), parts):

@@ -61,7 +61,7 @@ def test_the_oracle_is_right_and_rules_are_better_than_chance() -> None:
     assert all(0.3 < value < 1.0 for name, value in mean.items() if name not in ("oracle", "random"))
 
 
-@pytest.mark.parametrize("name", ["largest_share", "narrowing", "contrast"])
+@pytest.mark.parametrize("name", ["latest_throughout", "largest_share", "narrowing", "contrast"])
 def test_a_lone_slow_rank_is_found(name: str) -> None:
     """Where nothing else varies."""
     found = 0
@@ -71,6 +71,17 @@ def test_a_lone_slow_rank_is_found(name: str) -> None:
             found += 1
             assert metrics["correct"] == 1.0
     assert found > 3
+
+
+def test_weights_decide_between_a_rank_and_its_stage() -> None:
+    """A lone slow rank makes its stage late, too, by less."""
+    named = [
+        played(made("latest_throughout", stage_weight=weight, kind_weight=0.0), overrides=QUIET)[
+            0
+        ].outcome.named
+        for weight in (0.0, 100.0)
+    ]
+    assert [one.what for one in named] == ["rank", "stage"]
 
 
 def test_what_is_asked() -> None:
