@@ -62,7 +62,7 @@ def in_range(
     above: float | None = None,
     below: float | None = None,
 ) -> Number:
-    """Return the value of an argument.
+    """Return the value of an argument; where a bound is an ``int``, the value has to be a whole number.
 
     Args:
         agent: Name of the agent.
@@ -74,20 +74,24 @@ def in_range(
         below: Bound that the value has to stay below.
 
     Raises:
-        SysgymError: If the value is out of range, or no finite number.
+        SysgymError: If the value is out of range, or no finite or whole number.
     """
-    if _is(value, float) and (
+    bounds = {"at least": least, "above": above, "at most": most, "below": below}
+    kind = int if any(isinstance(bound, int) for bound in bounds.values()) else float
+    words = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+    if least is not None and most is not None:
+        words = f"{least:g} to {most:g}"
+    fits = _is(value, kind)
+    if fits and (
         (least is None or value >= least)
         and (most is None or value <= most)
         and (above is None or value > above)
         and (below is None or value < below)
     ):
         return value
-    bounds = {"at least": least, "above": above, "at most": most, "below": below}
-    words = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
-    if least is not None and most is not None:
-        words = f"{least:g} to {most:g}"
-    raise SysgymError(f"{agent}: {name}: expected {words or _KINDS[float]}, got {value!r}")
+    if not words or (kind is int and not fits):
+        words = _KINDS[kind]
+    raise SysgymError(f"{agent}: {name}: expected {words}, got {value!r}")
 
 
 def _kinds(annotation: Any) -> tuple[type, ...]:

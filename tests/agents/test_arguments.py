@@ -137,6 +137,8 @@ def test_annotations_that_cannot_be_evaluated_are_not_checked() -> None:
 
 def test_a_range_says_what_it_expects() -> None:
     assert in_range("late", "cap", 0.25, least=0.0, most=1.0) == 0.25
+    with pytest.raises(SysgymError, match=r"^tacos: runs: expected a whole number, got 1\.5$"):
+        in_range("tacos", "runs", 1.5, least=1)
     assert in_range("topk", "k", 1, least=1) == 1
     for value in (-3.0, 1.5, math.nan):
         with pytest.raises(SysgymError, match=r"^late: cap: expected 0 to 1, got"):

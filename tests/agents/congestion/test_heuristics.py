@@ -58,8 +58,9 @@ def test_fixed_fair_gives_a_fraction_of_the_share(make_env: MakeEnv) -> None:
     agent = make_agent("fixed_fair", fraction=0.9)
     agent.begin(env)
     assert agent.act(None) == pytest.approx([0.9 / 4] * 4 + [0.9] * 4)
-    for fraction in (0.0, 1.1, float("nan")):
-        with pytest.raises(SysgymError, match="fraction: expected"):
+    in_range = "above 0 and at most 1"
+    for fraction, expected in ((0.0, in_range), (1.1, in_range), (float("nan"), "a finite number")):
+        with pytest.raises(SysgymError, match=f"fraction: expected {expected}"):
             make_agent("fixed_fair", fraction=fraction)
 
 

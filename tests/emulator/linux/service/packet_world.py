@@ -183,13 +183,7 @@ class _Packets:
 
 class _Still(_Packets):
     def build(
-        self,
-        sid: str,
-        session: int,
-        scenario: dict[str, Any],
-        transport: str,
-        flow_transports: dict[int, str],
-        parameters: Mapping[str, Sequence[float]] | None = None,
+        self, sid: str, session: int, scenario: dict[str, Any], *order: Any, **named: Any
     ) -> WorldOfSession:
         return StillWorld(scenario)
 
