@@ -252,9 +252,10 @@ def _check_arguments(info: AgentInfo, arguments: Mapping[str, Any]) -> None:
         for name in arguments:
             if name not in known:
                 raise UnknownName(f"argument of the agent {info.short_name}", name, known)
-    check_types(info.short_name, info.factory(), arguments)
     # A suite's grid may add arguments without which the agent cannot be made, and a checkpoint comes later.
-    if not info.learned and not RESERVED & arguments.keys() and _is_complete(signature, arguments):
+    if info.learned or RESERVED & arguments.keys() or not _is_complete(signature, arguments):
+        check_types(info.short_name, info.factory(), arguments)
+    else:
         make_agent(info.name, **arguments)
 
 
