@@ -1,7 +1,9 @@
-"""List the packages: pyproject.toml maps the folders, this file finds what is in them."""
+"""List the packages, which pyproject.toml maps to folders, and make links of the README absolute."""
 
 import base64
 import hashlib
+import re
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,6 +14,27 @@ ROOT = Path(__file__).resolve().parent
 FOLDERS = {"sysgym": "src/sysgym"} | {
     f"sysgym.{name}": name for name in ("agents", "emulator", "envs", "scenarios")
 }
+
+
+def long_description() -> str:
+    """Return the README with absolute links to the files of this release.
+
+    A package index shows it without the repository, whose address is `Repository` of `[project.urls]`.
+    While there is none, links stay as they are.
+    """
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    repository = project.get("urls", {}).get("Repository", "").rstrip("/")
+    if not repository:
+        return readme
+    source = (ROOT / "src" / "sysgym" / "__init__.py").read_text(encoding="utf-8")
+    (version,) = re.findall(r'^__version__ = "(.+)"$', source, re.MULTILINE)
+
+    def absolute(link: re.Match[str]) -> str:
+        mark, text, target = link.groups()
+        return f"{mark}[{text}]({repository}/{'raw' if mark else 'blob'}/v{version}/{target})"
+
+    return re.sub(r"(!?)\[([^\[\]]*)\]\((?!\w+:|#)([^()\s]+)\)", absolute, readme)
 
 
 class EditableWheel(editable_wheel):  # type: ignore[misc]  # setuptools has no types
@@ -45,4 +68,9 @@ for import_name, folder in FOLDERS.items():
     packages += [
         f"{import_name}.{found}" for found in find_namespace_packages(folder, exclude=["*__pycache__*"])
     ]
-setup(packages=packages, cmdclass={"editable_wheel": EditableWheel})
+setup(
+    packages=packages,
+    cmdclass={"editable_wheel": EditableWheel},
+    long_description=long_description(),
+    long_description_content_type="text/markdown",
+)

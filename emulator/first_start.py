@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from typing import Protocol
 
 WORDS = "compiling code for its first use on this machine; up to a minute, later starts take a second"
+
+AGAIN_S = 60.0
+"""Time after which the line is written again: a program may use several families, each to be compiled."""
 
 LOG = logging.getLogger("sysgym")
 """Logger, which writes to the standard error unless the program configures logging."""
@@ -22,15 +27,16 @@ class Announcer(Protocol):
 
 
 class OneLine:
-    """Announcer that writes one line per process."""
+    """Announcer that writes a line, at most once a minute."""
 
     def __init__(self) -> None:
-        self._said = False
+        self._next_s = -math.inf
 
     def begin(self, name: str) -> None:
-        """Write the line, the first time."""
-        if not self._said:
-            self._said = True
+        """Write the line, unless it was written a short time ago."""
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + AGAIN_S
             LOG.warning(WORDS)
 
     def end(self) -> None:

@@ -39,7 +39,7 @@ class CompilingBar:
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Show compilation as a bar in a terminal; elsewhere the simulator prints a single line."""
+    """Show compilation as a bar in a terminal; elsewhere the simulator prints a line."""
     from sysgym.emulator.first_start import OneLine, announce_with
 
     if not sys.stderr.isatty():

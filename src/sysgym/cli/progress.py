@@ -45,6 +45,7 @@ class BenchProgress(Observer):
         self._trainings: dict[str, TaskID] = {}
         self._episodes: TaskID | None = None
         self._n_cells = self._n_done = 0
+        self._reasons: set[str] = set()
         self._steps: dict[str, tuple[int, int]] = {}
         self._next_line_s = time.monotonic() + LINE_EVERY_S
 
@@ -101,12 +102,14 @@ class BenchProgress(Observer):
         self._console.print(f"{tuning.name}: {tuning.words(result)}")
 
     def failed(self, failure: Failed) -> None:
-        """Print the failure in one line; its traceback is in the log file."""
+        """Print the failure in one line; its traceback is in the log file. A reason is printed once."""
         if isinstance(failure.job, Training):
             self._steps.pop(failure.job.name, None)
             self._progress.remove_task(self._trainings.pop(failure.job.name))
         reason = failure.reason.partition("\n")[0]
-        self._console.print(Text.assemble(("failed", "red"), f" {failure.job.label}: {reason}"))
+        words = "the same reason" if reason in self._reasons else reason
+        self._reasons.add(reason)
+        self._console.print(Text.assemble(("failed", "red"), f" {failure.job.label}: {words}"))
 
     def _line(self) -> None:
         if self._live or time.monotonic() < self._next_line_s:

@@ -78,8 +78,8 @@ def solution(lab: Lab) -> str:
     master = masters() / f"{lab.file_stem}.py"
     if not master.is_file():
         raise SysgymError(
-            f"solutions are not part of the installed package: {master} is not there;"
-            " run this command from a clone of the repository"
+            "solutions are not part of the installed package; install sysgym from a clone of the repository,"
+            " for example with: make venv"
         )
     return solution_of(master.read_text(encoding="utf-8"))
 
