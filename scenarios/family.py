@@ -119,6 +119,7 @@ class Environment:
         vector_entry_point: Entry of its vector form for ``gymnasium.make_vec``; empty if it has none.
         evaluation: Evaluation of its results; None: that of the family.
         agent_arguments: Arguments with which agents, benchmarks and checkpoints create it.
+        discount: Discount factor with which agents are trained in it by default; None: that of the algorithm.
     """
 
     env_id: str
@@ -126,6 +127,7 @@ class Environment:
     vector_entry_point: str = ""
     evaluation: Evaluation | None = None
     agent_arguments: Mapping[str, Any] = field(default_factory=dict)
+    discount: float | None = 0.99
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ FAMILY = Family(
     name="bursts",
     scenario="sysgym.scenarios.schema.bursts:BurstScenario",
     environments=(
-        Environment("sysgym/BurstPlan-v0", "sysgym.envs.bursts.plan:BurstPlan"),
-        Environment("sysgym/BurstMux-v0", "sysgym.envs.bursts.mux:BurstMux", evaluation=_MUX),
+        Environment("sysgym/BurstPlan-v0", "sysgym.envs.bursts.plan:BurstPlan", discount=1.0),
+        Environment("sysgym/BurstMux-v0", "sysgym.envs.bursts.mux:BurstMux", evaluation=_MUX, discount=0.9),
     ),
     evaluation=_PLAN,
     agents="sysgym.agents.bursts:AGENTS",

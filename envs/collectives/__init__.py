@@ -10,7 +10,11 @@ FAMILY = Family(
     name="collectives",
     scenario="sysgym.scenarios.schema.collectives:CollectivesScenario",
     environments=(
-        Environment("sysgym/CollectiveSynthesis-v0", "sysgym.envs.collectives.synthesis:CollectiveSynthesis"),
+        Environment(
+            "sysgym/CollectiveSynthesis-v0",
+            "sysgym.envs.collectives.synthesis:CollectiveSynthesis",
+            discount=1.0,
+        ),
     ),
     evaluation=Evaluation(
         reference="ring",

@@ -10,7 +10,9 @@ FAMILY = Family(
     name="compression",
     scenario="sysgym.scenarios.schema.compression:CompressionScenario",
     environments=(
-        Environment("sysgym/GradCompress-v0", "sysgym.envs.compression.grad_compress:GradCompress"),
+        Environment(
+            "sysgym/GradCompress-v0", "sysgym.envs.compression.grad_compress:GradCompress", discount=0.9
+        ),
     ),
     evaluation=Evaluation(
         reference="never",

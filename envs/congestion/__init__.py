@@ -31,6 +31,7 @@ FAMILY = Family(
             "sysgym.envs.congestion.datacenter.datacenter_cc:DatacenterCC",
             "sysgym.envs.congestion.datacenter.vector:DatacenterCCVector",
             agent_arguments={"action_scale": "native"},
+            discount=None,  # algorithms have factors for rates, whose effects end soon
         ),
         Environment(
             "sysgym/FlowCC-v0",
@@ -38,6 +39,7 @@ FAMILY = Family(
             "sysgym.envs.congestion.flow.vector:FlowCCVector",
             evaluation=_OF_ONE_FLOW,
             agent_arguments={"action_scale": "native"},
+            discount=None,  # algorithms have factors for rates, whose effects end soon
         ),
     ),
     evaluation=_AS_A_WHOLE,

@@ -11,7 +11,9 @@ FAMILY = Family(
     scenario="sysgym.scenarios.schema.diagnosis:DiagnosisScenario",
     environments=(
         Environment(
-            "sysgym/TrainingDiagnosis-v0", "sysgym.envs.diagnosis.training_diagnosis:TrainingDiagnosis"
+            "sysgym/TrainingDiagnosis-v0",
+            "sysgym.envs.diagnosis.training_diagnosis:TrainingDiagnosis",
+            discount=1.0,
         ),
     ),
     evaluation=Evaluation(

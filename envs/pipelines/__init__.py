@@ -10,7 +10,9 @@ FAMILY = Family(
     name="pipelines",
     scenario="sysgym.scenarios.schema.pipelines:PipelineScenario",
     environments=(
-        Environment("sysgym/PipelineTuning-v0", "sysgym.envs.pipelines.pipeline_tuning:PipelineTuning"),
+        Environment(
+            "sysgym/PipelineTuning-v0", "sysgym.envs.pipelines.pipeline_tuning:PipelineTuning", discount=1.0
+        ),
     ),
     evaluation=Evaluation(
         reference="unchanged",

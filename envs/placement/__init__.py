@@ -39,17 +39,25 @@ FAMILY = Family(
     name="placement",
     scenario="sysgym.scenarios.schema.placement:PlacementScenario",
     environments=(
-        Environment("sysgym/CollectivePlacement-v0", "sysgym.envs.placement.placement:CollectivePlacement"),
-        Environment("sysgym/ReductionProgram-v0", "sysgym.envs.placement.program:ReductionProgram"),
+        Environment(
+            "sysgym/CollectivePlacement-v0",
+            "sysgym.envs.placement.placement:CollectivePlacement",
+            discount=1.0,
+        ),
+        Environment(
+            "sysgym/ReductionProgram-v0", "sysgym.envs.placement.program:ReductionProgram", discount=1.0
+        ),
         Environment(
             "sysgym/JointPlacement-v0",
             "sysgym.envs.placement.joint:JointPlacement",
             evaluation=_WITH_MEASURING,
+            discount=1.0,
         ),
         Environment(
             "sysgym/MultiJobPlacement-v0",
             "sysgym.envs.placement.multijob:MultiJobPlacement",
             evaluation=_OF_JOBS,
+            discount=1.0,
         ),
     ),
     evaluation=_WITHOUT_MEASURING,

@@ -36,11 +36,16 @@ FAMILY = Family(
     name="stragglers",
     scenario="sysgym.scenarios.schema.stragglers:StragglerScenario",
     environments=(
-        Environment("sysgym/StragglerPrediction-v0", "sysgym.envs.stragglers.prediction:StragglerPrediction"),
+        Environment(
+            "sysgym/StragglerPrediction-v0",
+            "sysgym.envs.stragglers.prediction:StragglerPrediction",
+            discount=1.0,
+        ),
         Environment(
             "sysgym/StragglerMitigation-v0",
             "sysgym.envs.stragglers.mitigation:StragglerMitigation",
             evaluation=_OF_MITIGATION,
+            discount=1.0,
         ),
     ),
     evaluation=_OF_PREDICTIONS,

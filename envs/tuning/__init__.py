@@ -9,7 +9,9 @@ _SPEEDUP = Metric("speedup", "Speed-up over 25 MB buckets", True)
 FAMILY = Family(
     name="tuning",
     scenario="sysgym.scenarios.schema.tuning:TuningScenario",
-    environments=(Environment("sysgym/TrainingTuning-v0", "sysgym.envs.tuning.tuning:TrainingTuning"),),
+    environments=(
+        Environment("sysgym/TrainingTuning-v0", "sysgym.envs.tuning.tuning:TrainingTuning", discount=1.0),
+    ),
     evaluation=Evaluation(
         reference="25_mb",
         headline=_SPEEDUP,

@@ -46,13 +46,11 @@ _NETWORK = {"net_arch": (64, 64)}
 # The effect of a rate on queues ends within a few decisions: a short horizon suffices and reduces variance.
 # Exploration is narrow because the noise of all hosts adds up in the network.
 _ON_POLICY = {"gamma": 0.5, "gae_lambda": 0.9, "log_std_init": -2.0, **_NETWORK}
-# Episodes of a few steps with a final reward need no discounting.
 _MASKED = {
     "n_steps": 256,
     "batch_size": 256,
     "n_epochs": 5,
     "learning_rate": 1e-3,
-    "gamma": 1.0,
     "gae_lambda": 0.95,
     "ent_coef": 0.01,
 }

@@ -113,7 +113,8 @@ def train(
         chosen = dict(hyper_parameters or {})
         return _train_by(own_trainer, agent, resolved, total_steps, Path(out), seed, resume, progress, chosen)
     algorithm = get_algorithm(agent)
-    arguments = algorithm.arguments(hyper_parameters or {})
+    chosen = {**_discount(resolved), **(hyper_parameters or {})}
+    arguments = algorithm.arguments(chosen)
     env_kwargs: dict[str, Any] = {"history": history}
     most = algorithm.episode_steps
     if most is not None and resolved.resolved().get("control", {}).get("episode_steps", 0) > most:
@@ -135,7 +136,7 @@ def train(
         problem=problem_of(resolved, env_kwargs, action_scale, over_hosts=algorithm.over_hosts),
         seed=seed,
         n_envs=n_envs,
-        hyper_parameters=_as_json(hyper_parameters or {}),
+        hyper_parameters=_as_json(chosen),
         folder=Path(out),
     )
     if training.problem.discrete_actions and not algorithm.discrete_actions:
@@ -157,6 +158,14 @@ def train(
         if found and not resume:
             raise in_use(training.folder)
         return _run(training, arguments, total_steps, found, every, n_threads, progress)
+
+
+def _discount(scenario: Scenario) -> dict[str, float]:
+    """Return the discount factor that the scenario's environment declares; empty: that of the algorithm."""
+    environment = get_family(scenario.family).environment(scenario.env_id)
+    if environment is None or environment.discount is None:
+        return {}
+    return {"gamma": environment.discount}
 
 
 def _own_trainer(agent: str, scenario: Scenario) -> str:

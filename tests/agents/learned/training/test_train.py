@@ -261,3 +261,17 @@ def test_without_tensorboard_nothing_is_begun(script: Callable[..., str], tmp_pa
     assert message == str(MissingExtra("train", "training"))
     assert 'pip install "sysgym[train]"' in message
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_the_environment_says_how_far_a_policy_looks_ahead(tmp_path: Path) -> None:
+    small = {"n_steps": 8, "batch_size": 8, "n_epochs": 1, "net_arch": (4,)}
+    for name, chosen, expected in (
+        ("failslow-hybrid", {}, {"gamma": 0.99}),
+        ("burst-mux", {}, {"gamma": 0.9}),
+        ("failslow-hybrid", {"gamma": 0.7}, {"gamma": 0.7}),
+        ("iroko-dumbbell-10m", {}, {}),
+    ):
+        out = tmp_path / f"{name}-{len(chosen)}"
+        final = train("ppo", name, total_steps=8, n_envs=1, out=out, hyper_parameters={**small, **chosen})
+        kept = read_checkpoint(final).meta.hyper_parameters
+        assert {key: value for key, value in kept.items() if key == "gamma"} == expected
