@@ -39,6 +39,7 @@ AGENTS = (
     _heuristic("spark", "rules:SparkAgent", "1.5 times the median once three quarters have finished"),
     _heuristic("late", "rules:LateAgent", "the tenth that looks to have longest to go (Hadoop's LATE)"),
     _heuristic("mantri", "rules:MantriAgent", "restarts what probably has more than twice a fresh run to go"),
+    _heuristic("speed", "speed:SpeedAgent", "what is slow, large and old against its siblings"),
     _heuristic("dolly", "rules:DollyAgent", "clones every task of a small job at the start"),
     _heuristic("gbtr", "nurd:GbtrAgent", "gradient-boosted regression on finished tasks"),
     _heuristic("nurd", "nurd:NurdAgent", "regression reweighted by calibrated propensity to finish (NURD)"),

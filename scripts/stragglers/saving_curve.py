@@ -2,11 +2,12 @@
 
     python scripts/stragglers/saving_curve.py results/mitigation docs/images/mitigation.png
     python scripts/stragglers/saving_curve.py results/mitigation m.png --page docs/stragglers-tables.md
+    python scripts/stragglers/saving_curve.py results/mitigation m.png --reference speed-copy
 
 Every agent plays the same jobs with several values of the constant that decides how much it acts (the suite
 mitigation). Its curve is the upper hull of these points and of doing nothing: using one of two settings
 at random reaches every point between them. A saving at equal waste is the height of that curve, as a mean
-over jobs. Intervals are percentiles of a bootstrap over jobs; differences are paired.
+over jobs. Intervals are percentiles of a bootstrap over jobs. Differences from ``--reference`` are paired.
 
 The curve chooses settings on the jobs that are shown, which flatters agents with many points. So a second
 table chooses them for every job on the others: one setting or two at random, with 5 % waste on the other
@@ -47,6 +48,7 @@ RESAMPLES, SEED = 2000, 0
 HELD_OUT_WASTE_PERCENT, N_FOLDS = 5.0, 10
 COLOURS = {
     "transfer": "#b2182b",
+    "speed": "#d6a300",
     "spark": "#2166ac",
     "wrangler": "#1b7837",
     "clock": "#762a83",
@@ -83,15 +85,19 @@ def main() -> None:
     parser.add_argument("picture", type=Path)
     parser.add_argument("--jobs", type=int, help="only so many jobs, the first ones")
     parser.add_argument("--page", type=Path, help="page whose tables are replaced")
+    parser.add_argument("--reference", default="-".join(REFERENCE), help="AGENT-ACTION of the differences")
     given = parser.parse_args()
+    agent, _, action = given.reference.rpartition("-")
     by_scenario: dict[str, list[Row]] = defaultdict(list)
     for row in read_rows(given.folder):
         by_scenario[row.scenario].append(row)
     found = {scenario: points_of(rows, given.jobs) for scenario, rows in by_scenario.items()}
-    tables = {scenario: table(scenario, groups) for scenario, groups in found.items()}
+    if missing := [scenario for scenario, groups in found.items() if (agent, action) not in groups]:
+        parser.error(f"no rows of {given.reference} in {', '.join(missing)}")
+    tables = {scenario: table(scenario, groups, (agent, action)) for scenario, groups in found.items()}
     for scenario, groups in found.items():
         print(f"\n{tables[scenario]}")
-        print_held_out(scenario, groups)
+        print_held_out(scenario, groups, (agent, action))
         print_returns(scenario, by_scenario[scenario])
     if given.page is not None:
         text = given.page.read_text()
@@ -139,7 +145,7 @@ def points_of(rows: list[Row], n_jobs: int | None = None) -> dict[Group, Points]
     return groups
 
 
-def table(scenario: str, groups: Mapping[Group, Points]) -> str:
+def table(scenario: str, groups: Mapping[Group, Points], reference: Group = REFERENCE) -> str:
     """Return savings at equal waste, and differences from the reference, in Markdown."""
     n_jobs = next(iter(groups.values())).saved.shape[1]
     weights = _bootstrap_weights(n_jobs)
@@ -153,9 +159,9 @@ def table(scenario: str, groups: Mapping[Group, Points]) -> str:
             useless.append("-".join(group))
             continue
         cells = [_interval(found[:, column]) for column in range(len(WASTE_PERCENT))]
-        gain = _interval(found[:, at_five] - savings[REFERENCE][:, at_five]) if group != REFERENCE else ""
+        gain = _interval(found[:, at_five] - savings[reference][:, at_five]) if group != reference else ""
         rows.append([_marked(group), *cells, gain])
-    lines = [markdown_table([*heads, ">less spark-copy at 5 %"], rows), ""]
+    lines = [markdown_table([*heads, f">less {'-'.join(reference)} at 5 %"], rows), ""]
     lines.append(f"{MARK} learns from other jobs. No saving at any waste: {', '.join(useless) or 'none'}.")
     return "\n".join(lines)
 
@@ -165,17 +171,18 @@ def _marked(group: Group) -> str:
     return "-".join(group) + (f" {MARK}" if info.learned or info.fits_train_split else "")
 
 
-def print_held_out(scenario: str, groups: Mapping[Group, Points]) -> None:
+def print_held_out(scenario: str, groups: Mapping[Group, Points], reference: Group = REFERENCE) -> None:
     """Print what settings save and waste on jobs that had no part in their choice."""
     n_jobs = next(iter(groups.values())).saved.shape[1]
     weights = _bootstrap_weights(n_jobs)
     found = {group: held_out(points, HELD_OUT_WASTE_PERCENT) for group, points in groups.items()}
-    reference = weights @ found[REFERENCE][0]
-    print(f"\n| `{scenario}`, settings chosen on other jobs | saved, % | wasted, % | less spark-copy |")
+    subtracted = weights @ found[reference][0]
+    less = f"less {'-'.join(reference)}"
+    print(f"\n| `{scenario}`, settings chosen on other jobs | saved, % | wasted, % | {less} |")
     print("| --- | ---: | ---: | ---: |")
     for group, (saved, wasted) in sorted(found.items(), key=lambda item: -item[1][0].mean()):
         means = weights @ saved
-        gain = _interval(means - reference) if group != REFERENCE else ""
+        gain = _interval(means - subtracted) if group != reference else ""
         print(f"| {'-'.join(group)} | {_interval(means)} | {_interval(weights @ wasted)} | {gain} |")
 
 

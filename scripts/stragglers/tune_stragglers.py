@@ -40,6 +40,7 @@ GRIDS: dict[str, Grid] = {
     "spark": {"quantile": (0.75, 0.25), "multiplier": (1.5, 1.1, 2.0)},
     "late": {"cap": (0.1, 0.05, 0.2, 0.4)},
     "mantri": {"limit": (0.25, 0.1, 0.5), "factor": (2.0, 1.0)},
+    "speed": {"memory": (1.0, 0.5), "least": (0.15, 0.3, 0.0, -0.15), "most": (0.15, 0.1)},
     "gbtr": {"share": (1.0, 0.95, 0.9, 0.8, 0.7)},
     "nurd": {"alpha": (0.0, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5)},
     "nurd_nc": {"share": (1.0, 4.0, 16.0, 64.0, 256.0)},
@@ -60,6 +61,14 @@ IN_MITIGATION: dict[str, Grid] = {
     **{agent: GRIDS[agent] for agent in ("random_rate", "clock")},
     "spark": {"quantile": (0.75, 0.25), "multiplier": (1.5, 1.1, 2.0, 3.0)},
     **{agent: GRIDS[agent] for agent in ("late", "mantri")},
+    # A second attempt does not help against a large input, and time is part of how far behind a task is.
+    "speed": {
+        "memory": (0.0,),
+        "elapsed": (1.0,),
+        "near": (10.0,),
+        "least": (0.15, 1.0),
+        "most": (0.05, 0.01, 0.02, 0.1, 1.0),
+    },
     "gbtr": {"share": (1.0, 0.9, 0.7)},
     "nurd": {"alpha": (0.0, -0.5, -0.25, 0.25)},
     "nurd_nc": {"share": (1.0, 16.0, 64.0)},

@@ -15,6 +15,9 @@ from sysgym.agents.stragglers.base import threshold_of
 from sysgym.emulator.cluster.job import QUANTILE, Job
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
+# PyOD compiles some of its detectors, for seconds and in every process that uses them.
+pytestmark = pytest.mark.xdist_group("outlier detectors")
+
 NAMES = [
     name for name in list_agents() if agent_info(name).family == "stragglers" and not agent_info(name).learned
 ]

@@ -25,6 +25,9 @@ from sysgym.envs.stragglers.prediction import StragglerPrediction
 from sysgym.scenarios import StragglerScenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 
+# PyOD compiles some of its detectors, for seconds and in every process that uses them.
+pytestmark = pytest.mark.xdist_group("outlier detectors")
+
 SMALL = {"jobs.tasks_min": 60, "jobs.tasks_max": 80}
 
 
