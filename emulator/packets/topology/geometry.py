@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
 from sysgym.emulator.packets.topology.graph import Topology
 
@@ -56,6 +54,9 @@ def plane_positions(topology: Topology) -> NDArray[np.float64]:
 
     Distances between switches are like their distances in links. Hosts are around their switch.
     """
+    from scipy.sparse import csr_array  # here, as every environment of a network imports this module
+    from scipy.sparse.csgraph import shortest_path
+
     n_hosts, n_switches = topology.n_hosts, topology.n_switches
     between = ~topology.from_host & ~topology.to_host
     ends = (topology.link_source[between] - n_hosts, topology.link_target[between] - n_hosts)

@@ -100,6 +100,13 @@ class Topology:
             array.flags.writeable = False
         self._check_structure()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the arrays of a copy read-only too: functions would be compiled anew for writable ones."""
+        self.__dict__.update(state)
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                _read_only(value)
+
     @classmethod
     def from_cables(
         cls,

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -123,6 +126,16 @@ def test_types_are_those_of_the_compiled_simulator(spec: TopologyTable) -> None:
         array = getattr(topology, name)
         assert array.dtype == expected, name
         assert not array.flags.writeable, name
+
+
+@pytest.mark.parametrize("made", [copy.deepcopy, lambda topology: pickle.loads(pickle.dumps(topology))])
+def test_arrays_of_a_copy_are_read_only_too(made: Callable[[Topology], Topology]) -> None:
+    """Compiled functions are of a type of array: one that can be written to would be another."""
+    topology = build_topology(fat_tree(4))
+    assert not topology.host_downlink.flags.writeable  # computed now, and kept
+    arrays = {name: value for name, value in vars(made(topology)).items() if isinstance(value, np.ndarray)}
+    assert {"link_target", "host_downlink"} <= set(arrays)
+    assert [name for name, array in arrays.items() if array.flags.writeable] == []
 
 
 def test_building_twice_gives_the_same_network() -> None:
