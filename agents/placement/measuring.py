@@ -47,7 +47,7 @@ class UcbAgent(Placer):
 
     name = "ucb"
 
-    def __init__(self, width: float = 2.0, prior_sd: float = 0.2, noise_sd: float = 0.1) -> None:
+    def __init__(self, width: float = 2.0, prior_sd: float = 0.2, noise_sd: float = 0.2) -> None:
         """Set the constants."""
         self.width = in_range(self.name, "width", width, least=0.0)
         self.prior_sd = _deviation(self.name, "prior_sd", prior_sd)
@@ -105,8 +105,8 @@ class BayesAgent(Placer):
         self,
         residual_sd: float = 0.1,
         level_sd: float = 0.6,
-        collective_sd: float = 0.0,
-        noise_sd: float = 0.2,
+        collective_sd: float = 0.1,
+        noise_sd: float = 0.1,
     ) -> None:
         """Set the deviations."""
         self.residual_sd = _deviation(self.name, "residual_sd", residual_sd)

@@ -38,7 +38,7 @@ class TopKAgent(Placer):
 
     name = "topk"
 
-    def __init__(self, k: int = 3, measured: int = 3, repeats: int = 1) -> None:
+    def __init__(self, k: int = 3, measured: int = 6, repeats: int = 1) -> None:
         """Set the numbers."""
         self.k = in_range(self.name, "k", k, least=1)
         self.measured = in_range(self.name, "measured", measured, least=1)

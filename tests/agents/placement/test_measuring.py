@@ -181,7 +181,7 @@ def test_without_anything_hidden_the_nominal_order_is_the_true_one(play: Play) -
             metrics = play(name, MATCHED, seed, overrides=known)[2]
             assert metrics["regret"] == pytest.approx(0.0, abs=1e-6)
             # bayes is not told that nothing is hidden, and may pay to tell near equals apart.
-            assert metrics["measurements"] <= (1.0 if name == "bayes" else 0.0)
+            assert metrics["measurements"] <= (3.0 if name == "bayes" else 0.0)
 
 
 def test_what_measurements_are_worth_where_the_truth_is_the_model(make_env: Callable[..., Any]) -> None:
