@@ -9,7 +9,9 @@ _DELAY = Metric("delay", "Delay of the job", False)
 FAMILY = Family(
     name="failslow",
     scenario="sysgym.scenarios.schema.failslow:FailSlowScenario",
-    environments=(Environment("sysgym/FailSlow-v0", "sysgym.envs.failslow.fail_slow:FailSlow"),),
+    environments=(
+        Environment("sysgym/FailSlow-v0", "sysgym.envs.failslow.fail_slow:FailSlow", discount=0.9),
+    ),
     evaluation=Evaluation(
         reference="never",
         headline=_DELAY,

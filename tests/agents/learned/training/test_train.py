@@ -266,8 +266,8 @@ def test_without_tensorboard_nothing_is_begun(script: Callable[..., str], tmp_pa
 def test_the_environment_says_how_far_a_policy_looks_ahead(tmp_path: Path) -> None:
     small = {"n_steps": 8, "batch_size": 8, "n_epochs": 1, "net_arch": (4,)}
     for name, chosen, expected in (
-        ("failslow-hybrid", {}, {"gamma": 0.99}),
-        ("burst-mux", {}, {"gamma": 0.9}),
+        ("failslow-hybrid", {}, {"gamma": 0.9}),
+        ("burst-plan", {}, {"gamma": 1.0}),
         ("failslow-hybrid", {"gamma": 0.7}, {"gamma": 0.7}),
         ("iroko-dumbbell-10m", {}, {}),
     ):
