@@ -216,6 +216,8 @@ def main() -> None:
             print(table(given.suite, one.scenario, curves, given.episodes), flush=True)
     except SysgymError as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on")
 
 
 def table(
