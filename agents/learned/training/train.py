@@ -82,7 +82,8 @@ def train(
         seed: Seed of all random numbers.
         n_envs: Number of parallel environments, in one process.
         resume: Whether to resume from the newest checkpoint in ``out``, if there is one.
-        hyper_parameters: Overrides of those in :mod:`sysgym.agents.learned.training.algorithms`.
+        hyper_parameters: Overrides of the environment's discount factor, and of those in
+            :mod:`sysgym.agents.learned.training.algorithms`.
         overrides: Dotted keys of the scenario to replace.
         features: Feature groups of the observation; None: the agent's own, or the environment's default.
         history: Intervals in the observation.
