@@ -39,27 +39,20 @@ def test_a_suite_has_one_training_for_each_agent_and_scenario(tune: ModuleType) 
 
 
 def test_a_curve_has_the_validation_means_of_the_checkpoints(tune: ModuleType, tmp_path: Path) -> None:
-    job = tune.Job(
-        agent="ppo",
-        scenario="burst-plan",
-        settings={"n_steps": 16},
-        others={"batch_size": 16, "n_epochs": 1},
-        steps=64,
-        n_envs=1,
-        seed=1,
-        episodes=2,
-        out=tmp_path,
-    )
+    (suite,) = tune.trainings_of("bursts", ["burst-plan"])
+    small = {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
+    spec = suite.model_copy(update={"n_envs": 1})
+    job = tune.job_of(spec, small, steps=64, seed=1, episodes=2, out=tmp_path)
     curve = tune.learning_curve(job)
     assert [steps for steps, _ in curve] == [16, 32, 48, 64]
     assert tune.learning_curve(job) == curve  # kept, and not trained again
-    newest = checkpoints_in(job.folder)[0]
+    (folder,) = (job.folder / "training").iterdir()
+    newest = checkpoints_in(folder)[0]
     env = gym.make("sysgym/BurstPlan-v0", scenario="burst-plan", split="validation", disable_env_checker=True)
     agent = make_agent("ppo", family="bursts", checkpoint=str(newest))
     first = load_scenario("burst-plan").splits["validation"].first_seed
     played = [play_episode(env, agent, options={"episode_seed": first + number})[1] for number in range(2)]
-    name = tune.headline("burst-plan")
-    expected = sum(info["episode_metrics"][name] for info in played) / 2
+    expected = sum(info["episode_metrics"]["regret"] for info in played) / 2
     assert curve[-1][1] == pytest.approx(expected)
 
 
@@ -67,3 +60,7 @@ def test_rules_are_the_suites_contenders_that_do_not_learn(tune: ModuleType) -> 
     names = [name for name, _ in tune.rules("bursts", "burst-plan", 1)]
     assert "deeppool" in names
     assert "ppo" not in names
+    networks = dict(tune.rules("quick", "iroko-dumbbell-10m", 1))  # transports, too; no flow ends
+    assert {"dctcp", "oracle"} <= set(networks)
+    assert "ppo" not in networks
+    assert {mean.metric for mean in networks.values()} == {"goodput_bps"}

@@ -19,125 +19,117 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import gymnasium as gym
-
 import sysgym
-from sysgym.agents import make_agent
-from sysgym.agents.learned.training.train import checkpoints_in, train
-from sysgym.agents.protocol import Agent, play_episode
+from sysgym.agents.learned.training.train import checkpoints_in
 from sysgym.agents.registry import agent_info
+from sysgym.bench.contenders import Contender, contender_from, parse_contender
+from sysgym.bench.run.episodes import make_contender, play
+from sysgym.bench.run.training import Training
 from sysgym.bench.tables import markdown_table
 from sysgym.scenarios import get_family, load_scenario, load_suite
 from sysgym.scenarios.errors import SysgymError
-from sysgym.scenarios.schema.suite import ContenderSpec, TrainingSpec
+from sysgym.scenarios.files import write_atomically
+from sysgym.scenarios.schema.suite import TrainingSpec
 
 REGISTERED = sysgym.__version__
-COLUMNS = 10
-"""Checkpoints that are played."""
 
 
 class Job(NamedTuple):
     """A training with one combination of values.
 
     Attributes:
-        agent: Learning algorithm.
-        scenario: Name of the scenario.
+        spec: The suite's training with these values.
+        words: Name in the table.
+        folder: Folder of the training.
+        episodes: Validation episodes of each checkpoint.
+    """
+
+    spec: TrainingSpec
+    words: str
+    folder: Path
+    episodes: int
+
+
+def job_of(
+    spec: TrainingSpec, settings: Mapping[str, Any], *, steps: int, seed: int, episodes: int, out: Path
+) -> Job:
+    """Return the job of a suite's training with other hyper-parameters.
+
+    Args:
+        spec: The training.
         settings: Hyper-parameters that are tried.
-        others: Hyper-parameters of the suite.
         steps: Environment steps.
-        n_envs: Parallel environments.
         seed: Seed of the training.
         episodes: Validation episodes of each checkpoint.
         out: Folder of all trainings.
     """
-
-    agent: str
-    scenario: str
-    settings: Mapping[str, Any]
-    others: Mapping[str, Any]
-    steps: int
-    n_envs: int
-    seed: int
-    episodes: int
-    out: Path
-
-    @property
-    def words(self) -> str:
-        """Name in the table."""
-        tried = [f"{name}={value}" for name, value in self.settings.items()]
-        return ", ".join([self.agent, *tried, f"seed {self.seed}"])
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the training."""
-        return self.out / self.scenario / self.words.replace(", ", "-").replace(" ", "")
+    tried = [f"{name}={value}" for name, value in settings.items()]
+    words = ", ".join([spec.agent, *tried, f"seed {seed}"])
+    hyper_parameters = {**spec.hyper_parameters, **settings}
+    own = {"total_steps": steps, "seed": seed, "hyper_parameters": hyper_parameters}
+    folder = out / spec.scenario / words.replace(", ", "-").replace(" ", "")
+    return Job(spec.model_copy(update=own), words, folder, episodes)
 
 
-def headline(scenario: str) -> str:
-    """Return the name of the metric by which results of a scenario are ranked."""
+class Mean(NamedTuple):
+    """Mean of a metric over episodes."""
+
+    metric: str
+    value: float
+
+
+def validation_mean(scenario: str, contender: Contender, episodes: int) -> Mean:
+    """Return the mean of the headline metric, or of the benefit without it, over validation seeds."""
     loaded = load_scenario(scenario)
-    return get_family(loaded.family).evaluation_of(loaded.env_id).headline.name
-
-
-def validation_mean(scenario: str, agent: Agent, episodes: int) -> float:
-    """Return the mean of the headline metric over the first validation seeds."""
-    loaded = load_scenario(scenario)
-    env = gym.make(loaded.env_id, scenario=scenario, split="validation", disable_env_checker=True)
-    first, name = loaded.splits["validation"].first_seed, headline(scenario)
-    played = (
-        play_episode(env, agent, options={"episode_seed": seed})[1] for seed in range(first, first + episodes)
-    )
-    mean = fmean(info["episode_metrics"][name] for info in played)
-    env.close()
-    return mean
+    evaluation = get_family(loaded.family).evaluation_of(loaded.env_id)
+    first = loaded.splits["validation"].first_seed
+    env, agent = make_contender(loaded.resolved(), "validation", contender)
+    with closing(env):
+        played = [play(env, agent, seed).info["episode_metrics"] for seed in range(first, first + episodes)]
+    headline, benefit = evaluation.headline.name, evaluation.benefit.name
+    metric = headline if headline in played[0] else benefit
+    return Mean(metric, fmean(one[metric] for one in played))
 
 
 def learning_curve(job: Job) -> list[tuple[int, float]]:
     """Train, and return pairs of steps and validation mean."""
-    train(
-        job.agent,
-        job.scenario,
-        total_steps=job.steps,
-        out=job.folder,
-        seed=job.seed,
-        n_envs=job.n_envs,
-        resume=True,
-        hyper_parameters={**job.others, **job.settings},
-        checkpoint_every=-(-job.steps // COLUMNS),
-    )
-    family = load_scenario(job.scenario).family
+    scenario = load_scenario(job.spec.scenario)
+    training = Training.from_spec(job.spec, scenario, job.folder)
+    training.run(lambda steps: None)
     known_file = job.folder / f"validation-{job.episodes}.json"
     known: dict[str, float] = json.loads(known_file.read_text()) if known_file.exists() else {}
-    for checkpoint in checkpoints_in(job.folder):
+    for checkpoint in checkpoints_in(training.folder):
         if checkpoint.stem not in known:
-            player = make_agent(job.agent, family=family, checkpoint=str(checkpoint))
-            known[checkpoint.stem] = validation_mean(job.scenario, player, job.episodes)
-            known_file.write_text(json.dumps(known, indent=1))
+            text = f"{job.spec.agent}@{checkpoint}"
+            player = parse_contender(text, family=scenario.family, env_id=scenario.env_id)
+            known[checkpoint.stem] = validation_mean(job.spec.scenario, player, job.episodes).value
+            write_atomically(known_file, json.dumps(known, indent=1).encode())
     return sorted((int(name.partition("_")[2]), mean) for name, mean in known.items())
 
 
-def rules(suite: str, scenario: str, episodes: int) -> Iterator[tuple[str, float]]:
+def rules(suite: str, scenario: str, episodes: int) -> Iterator[tuple[str, Mean]]:
     """Yield the contenders of a scenario that do not learn, and their validation means."""
-    family = load_scenario(scenario).family
+    loaded = load_scenario(scenario)
+    family, env_id = loaded.family, loaded.env_id
     for task in load_suite(suite).tasks:
         if task.scenario != scenario:
             continue
-        for contender in task.contenders:
-            name, agent, parameters = str(contender), str(contender), {}
-            if isinstance(contender, ContenderSpec):
-                name, agent, parameters = (
-                    contender.name,
-                    contender.agent,
-                    dict[str, Any](contender.parameters),
+        for item in task.contenders:
+            contender = (
+                parse_contender(item, family=family, env_id=env_id)
+                if isinstance(item, str)
+                else contender_from(
+                    item.name, item.transport, item.agent, (), family, item.parameters, env_id
                 )
-            if not agent_info(agent, family).learned:
-                player = make_agent(agent, family=family, **parameters)
-                yield name, validation_mean(scenario, player, episodes)
+            )
+            if not agent_info(contender.agent, family).learned:
+                yield contender.name, validation_mean(scenario, contender, episodes)
 
 
 def trainings_of(suite: str, scenarios: list[str] | None) -> list[TrainingSpec]:
@@ -194,24 +186,14 @@ def main() -> None:
         tried = combinations(given.p)
         trainings = trainings_of(given.suite, given.scenario)
         jobs = [
-            Job(
-                one.agent,
-                one.scenario,
-                settings,
-                {name: value for name, value in one.hyper_parameters.items() if name not in settings},
-                given.steps,
-                one.n_envs,
-                seed,
-                given.episodes,
-                given.out,
-            )
+            job_of(one, settings, steps=given.steps, seed=seed, episodes=given.episodes, out=given.out)
             for one in trainings
             for settings in tried
             for seed in map(int, given.seeds.split(","))
         ]
         with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
             found = list(pool.map(learning_curve, jobs))
-        curves = {(job.scenario, job.words): curve for job, curve in zip(jobs, found, strict=True)}
+        curves = {(job.spec.scenario, job.words): curve for job, curve in zip(jobs, found, strict=True)}
         for one in trainings:
             print(table(given.suite, one.scenario, curves, given.episodes), flush=True)
     except SysgymError as error:
@@ -227,9 +209,11 @@ def table(
     own = {words: curve for (of, words), curve in curves.items() if of == scenario}
     lengths = [steps for steps, _ in next(iter(own.values()))]
     body = [[words, *(f"{mean:.4g}" for _, mean in curve)] for words, curve in own.items()]
+    means = dict(rules(suite, scenario, episodes))
     empty = [""] * (len(lengths) - 1)
-    body += [[name, f"{mean:.4g}", *empty] for name, mean in rules(suite, scenario, episodes)]
-    title = f"`{scenario}`: {headline(scenario)}, mean of {episodes} validation seeds, by steps"
+    body += [[name, f"{mean.value:.4g}", *empty] for name, mean in means.items()]
+    metrics = ", ".join({mean.metric: None for mean in means.values()})
+    title = f"`{scenario}`: {metrics}, mean of {episodes} validation seeds, by steps"
     return markdown_table([title, *(f">{steps}" for steps in lengths)], body) + "\n"
 
 
