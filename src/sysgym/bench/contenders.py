@@ -353,6 +353,8 @@ def _nobody_of(family: Family, name: str) -> UnknownName:
     """Return the error for a name of another family or of none; it lists the contenders of this family."""
     from sysgym.agents import list_agents
 
+    if "," in name:
+        return UnknownName("agent", name, listing=f"values are parts of a contender: --contender {name}")
     own: list[str] = []
     if family.transports is not None and name in family.transports.names():
         return UnknownName("agent", name, listing=f"it is a transport: --contender {name}")

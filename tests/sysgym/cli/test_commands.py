@@ -138,6 +138,7 @@ def test_an_unknown_key_of_a_scenario_is_told_the_nearest(call: Call) -> None:
         (["run", "tiny.toml", "-c", "ppo"], "sysgym list policies"),
         (["run", "tiny.toml", "-c", "ppo@tiny"], "tiny: cannot be read"),
         (["run", "tiny.toml", "--agent", "dctcp"], "it is a transport: --contender dctcp"),
+        (["run", "tiny.toml", "--agent", "dctcp,g=0.1"], "parts of a contender: --contender dctcp,g=0.1"),
         (["run", "tiny.toml", "-c", "half"], "--plugin FILE loads a file of your own"),
         (["run", "tiny.toml", "-c", "half"], "). Write TRANSPORT:AGENT for both"),
         (["run", "tiny.toml", "-c", "dctcp", "-c", "cubic"], "sysgym plot, sysgym live and sysgym bench"),
