@@ -285,14 +285,11 @@ def score_table(played: Mapping[str, Sequence[Metrics]], law: str) -> str:
         ahead = sum(is_ahead(*pair) for pair in zip(played[name], played[law], strict=True))
         behind = sum(is_ahead(*pair) for pair in zip(played[law], played[name], strict=True))
         counts = ["–", "–"] if name == law else [str(ahead), str(behind)]
-        body.append([name, interval_text(over_networks(powers[name] - best), 2), lead, *counts])
-    heads = [
-        ">score",
-        f">score of {law} less it",
-        f">ahead of {law} in everything",
-        ">behind it in everything",
-    ]
-    return markdown_table(["law", *heads], body)
+        ended = np.mean([one["completed_flows"] / max(one["offered_flows"], 1.0) for one in played[name]])
+        score = interval_text(over_networks(powers[name] - best), 2)
+        body.append([name, score, lead, *counts, f"{ended:.1%}"])
+    heads = [">score", f">{law}'s less this", ">ahead in everything", ">behind in everything"]
+    return markdown_table(["law", *heads, ">flows that ended"], body)
 
 
 def part_table(
