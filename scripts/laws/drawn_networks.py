@@ -11,12 +11,13 @@ nothing, lose packets at random, delay packets by a jitter, or have receivers th
 one episode on each network, until the flows have ended.
 
 The score is that of docs/beyond-classics.md: log2 of power (goodput over p99 queue and p99 slowdown) over
-that of the best of eight classics on the same network. Besides these, HPCC plays, and Swift by rate:
-its two delays are divided by the rate over 10 Gb/s, where the rate is higher. Prints scores, the difference
-of each from the law's, how often each is ahead of the law in goodput, p99 queue and p99 slowdown at once, and
-how often behind; how far scores are above Swift's on some of the networks; and slowdowns by size against
-DCTCP's. Brackets are 95 % intervals over networks drawn anew. Laws are named as contenders of a benchmark
-are. With ``--rows``, the metrics of all episodes are written.
+that of the best of eight classics on the same network. Besides these, HPCC plays, and Swift by rate, whose
+two delays are divided by the rate over 10 Gb/s, where the rate is higher. Prints scores, their difference
+from those of both Swifts, on how many networks a classic is ahead in goodput, p99 queue and p99 slowdown at
+once, and the share of flows that ended; the difference from Swift on some of the networks; and slowdowns by
+size against DCTCP's. With ``--fair`` these are computed for flows that share all links fairly at every
+moment, too; with ``--rows`` the metrics of all episodes are written. Brackets are 95 % intervals over
+networks drawn anew. Laws are named as contenders of a benchmark are.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -45,6 +47,9 @@ from sysgym.emulator.packets.transports.swift import (
     PER_HOP_NS,
     swift_transport,
 )
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.datacenter.fair_sharing import fair_slowdowns
+from sysgym.envs.congestion.datacenter.metrics import slowdown_quantiles
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import write_atomically
@@ -55,7 +60,7 @@ Metrics: TypeAlias = Mapping[str, float]
 Law: TypeAlias = Callable[["Network"], Transport]
 
 BASELINE, RIVAL, WITH_TELEMETRY = "dctcp", "swift", "hpcc"
-BY_RATE = "swift by rate"
+BY_RATE, FAIR = "swift by rate", "fair sharing"
 REFERENCES = (*CLASSICS, WITH_TELEMETRY, BY_RATE)
 FULL_DELAYS_BPS = 10e9
 PACKET_BITS = 12_000
@@ -67,6 +72,8 @@ SIZES = "websearch", "facebook-hadoop", "alibaba-storage"
 SPLIT = "test"
 EQUAL = 0.001
 """Relative difference that counts as none."""
+CLEAR = 0.05
+"""Relative difference from which a slowdown counts as worse, or as better."""
 
 CLASSES = {"": "all flows", "_small": "below 100 kB", "_medium": "to 1 MB", "_large": "1 MB and more",
            "_huge": "10 MB and more"}  # fmt: skip
@@ -249,6 +256,16 @@ def play(laws: Mapping[str, Law], networks: Sequence[Network]) -> dict[str, list
     return {name: found[place :: len(laws)] for place, name in enumerate(laws)}
 
 
+def fair_metrics(network: Network) -> Metrics:
+    """Return slowdowns of flows that share all links fairly at every moment; none for an incast."""
+    if network.kind == "incast":
+        return {}
+    with closing(DatacenterCC(scenario=network.episode.scenario, split=SPLIT)) as env:
+        env.reset(options={"episode_seed": network.episode.seed})
+        slowdowns = fair_slowdowns(env.network, env.fabric)
+        return slowdown_quantiles(slowdowns, env.network.schedule.size_bytes, drained=True)
+
+
 def powers_of(played: Sequence[Metrics]) -> Array:
     """Return log2 of the power on each network, shape (n_networks,)."""
     return np.array(
@@ -275,21 +292,30 @@ def over_networks(values: Array) -> Interval:
     return estimate(values[None, :], statistic=mean)
 
 
-def score_table(played: Mapping[str, Sequence[Metrics]], law: str) -> str:
-    """Return the scores of all, and how much the law's are higher, in Markdown."""
+def score_table(played: Mapping[str, Sequence[Metrics]]) -> str:
+    """Return scores, differences from Swift's, and where a classic is ahead, in Markdown."""
     powers = {name: powers_of(one) for name, one in played.items()}
     best = np.max([powers[name] for name in CLASSICS], axis=0)
     body = []
     for name in sorted(powers, key=lambda one: -powers[one].mean()):
-        lead = "–" if name == law else interval_text(over_networks(powers[law] - powers[name]), 2)
-        ahead = sum(is_ahead(*pair) for pair in zip(played[name], played[law], strict=True))
-        behind = sum(is_ahead(*pair) for pair in zip(played[law], played[name], strict=True))
-        counts = ["–", "–"] if name == law else [str(ahead), str(behind)]
+        leads = [
+            "–" if name == rival else interval_text(over_networks(powers[name] - powers[rival]), 2)
+            for rival in (RIVAL, BY_RATE)
+        ]
         ended = np.mean([one["completed_flows"] / max(one["offered_flows"], 1.0) for one in played[name]])
         score = interval_text(over_networks(powers[name] - best), 2)
-        body.append([name, score, lead, *counts, f"{ended:.1%}"])
-    heads = [">score", f">{law}'s less this", ">ahead in everything", ">behind in everything"]
+        body.append([name, score, *leads, f"{beaten(played, name)} of {len(best)}", f"{ended:.1%}"])
+    heads = [">score", f">less {RIVAL}'s", f">less {BY_RATE}'s", ">a classic is ahead in everything"]
     return markdown_table(["law", *heads, ">flows that ended"], body)
+
+
+def beaten(played: Mapping[str, Sequence[Metrics]], law: str) -> int:
+    """Return on how many networks another classic is ahead of a law in everything."""
+    others = [played[name] for name in CLASSICS if name != law]
+    return sum(
+        any(is_ahead(classic, ours) for classic in theirs)
+        for ours, *theirs in zip(played[law], *others, strict=True)
+    )
 
 
 def part_table(
@@ -313,7 +339,7 @@ def part_table(
 
 
 def slowdown_table(played: Mapping[str, Sequence[Metrics]], laws: Sequence[str]) -> str:
-    """Return slowdowns by size against DCTCP's, geometric means over networks in percent, in Markdown."""
+    """Return slowdowns by size against DCTCP's, geometric means over networks, in Markdown."""
     body = []
     for size, size_words in CLASSES.items():
         for quantile, quantile_words in QUANTILES.items():
@@ -323,15 +349,18 @@ def slowdown_table(played: Mapping[str, Sequence[Metrics]], laws: Sequence[str])
                 pairs = zip(played[name], played[BASELINE], strict=True)
                 both = [(a[metric], b[metric]) for a, b in pairs if metric in a and metric in b]
                 ratios = np.array([math.log(ours / theirs) for ours, theirs in both])
-                cells.append(percent_text(over_networks(ratios)) if len(ratios) else "–")
+                cells.append(change_text(ratios) if len(ratios) else "–")
             body.append([f"{size_words}, {quantile_words}", *cells])
-    return markdown_table(["against DCTCP, %", *(f">{name}" for name in laws)], body)
+    head = "against DCTCP, %; networks on which more than 5 % worse / better, %"
+    return markdown_table([head, *(f">{name}" for name in laws)], body)
 
 
-def percent_text(logarithm: Interval) -> str:
-    """Return a mean logarithm of ratios as a change in percent, with its interval."""
-    value, low, high = (100.0 * float(np.expm1(end)) for end in logarithm)
-    return f"{value:+.0f} [{low:+.0f}, {high:+.0f}]".replace("-", "−")
+def change_text(logarithms: Array) -> str:
+    """Return the mean change in percent with its interval, and the shares of networks with a clear change."""
+    value, low, high = (100.0 * float(np.expm1(end)) for end in over_networks(logarithms))
+    shares = ((logarithms > math.log1p(CLEAR)).mean(), (logarithms < math.log1p(-CLEAR)).mean())
+    worse, better = (f"{100.0 * share:.0f}" for share in shares)
+    return f"{value:+.0f} [{low:+.0f}, {high:+.0f}], {worse} / {better}".replace("-", "−")
 
 
 def main() -> None:
@@ -342,6 +371,7 @@ def main() -> None:
     parser.add_argument("laws", nargs="+", help="laws, as contenders: NAME, or NAME=AGENT@CHECKPOINT")
     parser.add_argument("--networks", type=int, default=200, help="number of networks (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--fair", action="store_true", help="compare fair sharing, too (seconds a network)")
     parser.add_argument("--rows", type=Path, help="file for the metrics of all episodes, JSON")
     given = parser.parse_args()
     if given.networks < 1 or given.seed < 0:
@@ -356,10 +386,13 @@ def main() -> None:
         rows = {"kinds": [one.kind for one in networks], "laws": played}
         write_atomically(given.rows, json.dumps(rows).encode())
     own = [name for name in laws if name not in REFERENCES]
-    for law in own:
-        print(score_table({name: played[name] for name in (*REFERENCES, law)}, law), end="\n\n")
+    print(score_table(played), end="\n\n")
     print(part_table(networks, played, [*own, BY_RATE, WITH_TELEMETRY]), end="\n\n")
-    print(slowdown_table(played, [*own, RIVAL, BY_RATE, WITH_TELEMETRY]))
+    compared = [*own, RIVAL, BY_RATE, WITH_TELEMETRY]
+    if given.fair:
+        played[FAIR] = in_parallel(fair_metrics, networks, FAIR)
+        compared.append(FAIR)
+    print(slowdown_table(played, compared))
 
 
 if __name__ == "__main__":
