@@ -26,7 +26,7 @@ PAGES = [
 
 
 def shortened(block: str) -> str:
-    """Return a program or commands with less to do where the README trains or films for long.
+    """Return a program or commands with less to do where pages train, film or study for long.
 
     Whether they are right shows sooner.
     """
@@ -36,6 +36,7 @@ def shortened(block: str) -> str:
         "import os\n\nos.environ['MINARI_DATASETS_PATH'] = os.path.abspath('minari')\nfrom sysgym.datasets"
     )
     block = block.replace("from sysgym.datasets", minari)
+    block = block.replace("--networks 120", "--networks 1")
     return block.replace("--video hadoop.mp4", "--set control.episode_steps=20 --video hadoop.mp4")
 
 

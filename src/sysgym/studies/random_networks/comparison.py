@@ -1,0 +1,236 @@
+"""Scores, dominance and slowdowns of laws on random networks, with intervals over networks drawn anew.
+
+The score is that of docs/beyond-classics.md: log2 of a law's power, goodput over the product of p99 queue and
+p99 slowdown, over that of the best of eight classics on the same network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.bench.leaderboard.power import CLASSICS, LEAST_QUEUE_BYTES, log_power
+from sysgym.bench.statistics import Interval, estimate, mean
+from sysgym.bench.tables import Table, interval_text
+from sysgym.studies.random_networks.drawing import KINDS
+from sysgym.studies.random_networks.study import BY_RATE, FAIR, REFERENCES, WITH_TELEMETRY, RandomNetworks
+
+Array: TypeAlias = NDArray[np.float64]
+Metrics: TypeAlias = Mapping[str, float]
+
+BASELINE, RIVAL = "dctcp", "swift"
+EQUAL = 0.001
+"""Relative difference that counts as none."""
+
+CLEAR = 0.05
+"""Relative difference from which a slowdown counts as worse, or as better."""
+
+NONE_ENDED = 1e4
+"""p99 slowdown of a law under which no flow ends."""
+
+SIZES = {
+    "": "all flows",
+    "_small": "below 100 kB",
+    "_medium": "to 1 MB",
+    "_large": "1 MB and more",
+    "_huge": "10 MB and more",
+}
+QUANTILES = {"p50": "median", "p99": "p99"}
+
+
+class Comparison:
+    """Metrics of every law on each network.
+
+    Attributes:
+        own: Names of the laws that play besides the references.
+        metrics: Metrics on each network, in their order, by law.
+        kinds: Kind of each network.
+        rates_bps: Rate of each network, shape (n_networks,).
+        powers: log2 of the power on each network, shape (n_networks,), by law.
+    """
+
+    def __init__(self, settings: RandomNetworks, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Sort the rows.
+
+        Args:
+            settings: Settings of the study.
+            rows: Its rows, network by network.
+        """
+        self.own = settings.own
+        self.metrics = {
+            law: [row["metrics"] for row in rows if row["law"] == law] for law in (*REFERENCES, *self.own)
+        }
+        some = [row for row in rows if row["law"] == BASELINE]
+        self.kinds = [row["kind"] for row in some]
+        self.rates_bps = np.array([row["rate_bps"] for row in some])
+        self.powers = {law: _powers(found) for law, found in self.metrics.items()}
+        if settings.fair:
+            known = {row["network"]: row["metrics"] for row in rows if row["law"] == FAIR}
+            self.metrics[FAIR] = [known.get(row["network"], {}) for row in some]
+
+    @property
+    def shown(self) -> list[str]:
+        """Names of the laws in tables that have no room for all."""
+        others = (RIVAL, BY_RATE, WITH_TELEMETRY, FAIR)
+        return [*self.own, *(law for law in others if law in self.metrics)]
+
+    def scores(self, law: str) -> Array:
+        """Return a law's score on each network, shape (n_networks,)."""
+        best = np.max([self.powers[classic] for classic in CLASSICS], axis=0)
+        return np.asarray(self.powers[law] - best)
+
+    def lead(self, law: str, other: str = RIVAL, chosen: Any = slice(None)) -> Interval:
+        """Return how much higher a law's score is than another's, on chosen networks."""
+        return over_networks((self.powers[law] - self.powers[other])[chosen])
+
+    def beaten(self, law: str) -> int:
+        """Return on how many networks another classic is ahead of a law in everything."""
+        others = [self.metrics[classic] for classic in CLASSICS if classic != law]
+        return sum(
+            any(is_ahead(classic, ours) for classic in theirs)
+            for ours, *theirs in zip(self.metrics[law], *others, strict=True)
+        )
+
+    def ended(self, law: str) -> float:
+        """Return the mean share of flows that ended."""
+        return float(
+            np.mean([one["completed_flows"] / max(one["offered_flows"], 1.0) for one in self.metrics[law]])
+        )
+
+    def changes(self, law: str, metric: str) -> Array:
+        """Return logarithms of a slowdown over the baseline's, on the networks where both have it."""
+        pairs = zip(self.metrics[law], self.metrics[BASELINE], strict=True)
+        both = [
+            (ours[metric], theirs[metric]) for ours, theirs in pairs if metric in ours and metric in theirs
+        ]
+        return np.array([math.log(ours / theirs) for ours, theirs in both])
+
+    def parts(self) -> dict[str, NDArray[np.bool_]]:
+        """Return masks of networks by rate and kind, each of shape (n_networks,)."""
+        rates_bps, kinds = self.rates_bps, np.array(self.kinds)
+        return {
+            "below 1 Gb/s": rates_bps < 1e9,
+            "1 to 25 Gb/s": (rates_bps >= 1e9) & (rates_bps < 25e9),
+            "25 Gb/s and more": rates_bps >= 25e9,
+            **{kind.replace("_", " "): kinds == kind for kind in KINDS},
+        }
+
+
+def is_ahead(one: Metrics, other: Metrics) -> bool:
+    """Return whether one is in no respect worse and in one better: goodput, p99 queue and p99 slowdown."""
+    ours, theirs = _three(one), _three(other)
+    gains = (ours[0] / theirs[0] - 1.0, theirs[1] / ours[1] - 1.0, theirs[2] / ours[2] - 1.0)
+    return min(gains) >= -EQUAL and max(gains) > EQUAL
+
+
+def _three(found: Metrics) -> tuple[float, float, float]:
+    """Return goodput, p99 queue and p99 slowdown; queues of two packets and less count as equal."""
+    queue_bytes = max(found["queue_p99_bytes"], LEAST_QUEUE_BYTES)
+    return max(found["goodput_bps"], 1.0), queue_bytes, found.get("fct_slowdown_p99", NONE_ENDED)
+
+
+def _powers(found: Sequence[Metrics]) -> Array:
+    return np.array([log_power(*_three(one)) for one in found])
+
+
+def over_networks(values: Array) -> Interval:
+    """Return a mean with its interval over networks drawn anew."""
+    return estimate(values[None, :], statistic=mean)
+
+
+def in_percent(logarithms: Array) -> Interval:
+    """Return the geometric mean of ratios as a change in percent, with its interval."""
+    return Interval(*(100.0 * math.expm1(end) for end in over_networks(logarithms)))
+
+
+def tables(found: Comparison) -> Iterator[Table]:
+    """Yield the tables of scores, of their differences by kind of network, and of slowdowns."""
+    yield _score_table(found)
+    yield _part_table(found)
+    yield _slowdown_table(found)
+
+
+def _score_table(found: Comparison) -> Table:
+    rows = []
+    for law in sorted(found.powers, key=lambda one: -found.powers[one].mean()):
+        leads = [
+            "" if law == rival else interval_text(found.lead(law, rival), 2) for rival in (RIVAL, BY_RATE)
+        ]
+        score = interval_text(over_networks(found.scores(law)), 2)
+        beaten = f"{found.beaten(law)} of {len(found.kinds)}"
+        rows.append((law, score, *leads, beaten, f"{found.ended(law):.1%}"))
+    heads = (">score", f">less {RIVAL}'s", f">less {BY_RATE}'s", ">a classic is ahead in everything")
+    return Table("Scores", ("law", *heads, ">flows that ended"), tuple(rows))
+
+
+def _part_table(found: Comparison) -> Table:
+    laws = [law for law in found.shown if law not in (RIVAL, FAIR)]
+    rows = []
+    for part, chosen in found.parts().items():
+        cells = [interval_text(found.lead(law, RIVAL, chosen), 2) if chosen.any() else "" for law in laws]
+        rows.append((part, str(chosen.sum()), *cells))
+    title = f"Scores less {RIVAL}'s on some of the networks"
+    return Table(title, ("networks", ">number", *(f">{law}" for law in laws)), tuple(rows))
+
+
+def _slowdown_table(found: Comparison) -> Table:
+    rows = []
+    for size, words in SIZES.items():
+        for quantile, which in QUANTILES.items():
+            cells = [_change(found.changes(law, f"fct_slowdown_{quantile}{size}")) for law in found.shown]
+            rows.append((f"{words}, {which}", *cells))
+    title = (
+        f"Slowdowns against {BASELINE}'s, %: geometric mean; networks on which they are more than"
+        f" {CLEAR:.0%} worse / better, %"
+    )
+    return Table(title, ("flows", *(f">{law}" for law in found.shown)), tuple(rows))
+
+
+def _change(logarithms: Array) -> str:
+    if not len(logarithms):
+        return ""
+    value, low, high = in_percent(logarithms)
+    worse = 100.0 * (logarithms > math.log1p(CLEAR)).mean()
+    better = 100.0 * (logarithms < math.log1p(-CLEAR)).mean()
+    return f"{value:+.0f} [{low:+.0f}, {high:+.0f}]; {worse:.0f} / {better:.0f}".replace("-", "−")
+
+
+def verdicts(found: Comparison) -> list[str]:
+    """Return a sentence on the score of each own law, and one on its slowdowns."""
+    sentences = []
+    for law in found.own:
+        lead = found.lead(law)
+        clear = "above" if lead.low > 0.0 else "below" if lead.high < 0.0 else "not distinguishable from"
+        sentences.append(
+            f"{law}: its score is {clear} {RIVAL}'s (difference {interval_text(lead, 2)}); a classic is ahead"
+            f" of it in goodput, p99 queue and p99 slowdown at once on {found.beaten(law)} of"
+            f" {len(found.kinds)} networks."
+        )
+        worse = []
+        for size, words in SIZES.items():
+            for quantile, which in QUANTILES.items():
+                changes = found.changes(law, f"fct_slowdown_{quantile}{size}")
+                if len(changes) and in_percent(changes).low > 0.0:
+                    worse.append(f"{words}, {which} ({in_percent(changes).value:+.0f} %)")
+        sentences.append(
+            f"{law}: slowdowns clearly above {BASELINE}'s in the mean: {'; '.join(worse) or 'none'}."
+        )
+    return sentences
+
+
+def markdown(settings: RandomNetworks, found: Comparison) -> str:
+    """Return the report as Markdown."""
+    parts = [
+        f"# Laws on {settings.n_networks} networks drawn at random",
+        f"Seed {settings.seed} of the draw; every law plays one episode on each network, until its flows have"
+        " ended. The score is log2 of power, goodput / (p99 queue × p99 slowdown), over that of the best of"
+        f" {len(CLASSICS)} classics on the same network. {BY_RATE}: Swift whose two delays are divided by the"
+        " rate over 10 Gb/s, where it is higher. Intervals: 95 %, bootstrap over networks.",
+        "\n".join(f"- {sentence}" for sentence in verdicts(found)),
+        *(one.markdown() for one in tables(found)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"

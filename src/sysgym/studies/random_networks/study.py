@@ -1,0 +1,223 @@
+"""Episodes of laws on random networks: one of each law on each network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sysgym.agents.congestion.max import MaxAgent
+from sysgym.bench.contenders import Contender, parse_contender
+from sysgym.bench.leaderboard.power import CLASSICS
+from sysgym.bench.plugins import PluginFile
+from sysgym.bench.results.row_format import ContenderFields, Digest, Name
+from sysgym.bench.results.versions import must_match, versions
+from sysgym.bench.run.episodes import play
+from sysgym.bench.run.pool import PLAYING
+from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.datacenter.fair_sharing import fair_slowdowns
+from sysgym.envs.congestion.datacenter.metrics import slowdown_quantiles
+from sysgym.errors import SysgymError
+from sysgym.scenarios import CongestionScenario, scenario_from_resolved
+from sysgym.studies.kept_rows import KeptRow, run_kept
+from sysgym.studies.neighbours import transport_of
+from sysgym.studies.random_networks.drawing import SPLIT, STEPS, Network, draw_networks
+
+ROWS = "networks.jsonl"
+WITH_TELEMETRY, BY_RATE, FAIR = "hpcc", "swift_by_rate", "fair_sharing"
+REFERENCES = (*CLASSICS, WITH_TELEMETRY, BY_RATE)
+"""Laws that play in any case."""
+
+FULL_DELAYS_BPS = 10e9
+SHIPPED_FOR = "dumbbell-10g"
+"""Scenario for which the package's policies of learned laws are taken."""
+
+
+class _RowFields(KeptRow):
+    """Line of the file of rows."""
+
+    law: Name
+    contender: ContenderFields | None
+    network: Annotated[int, Field(ge=0)]
+    kind: Name
+    rate_bps: Annotated[float, Field(gt=0.0)]
+    scenario_sha256: Digest
+    seed: Annotated[int, Field(ge=0)]
+    metrics: dict[Name, float]
+
+
+@dataclass(frozen=True)
+class NetworkJob:
+    """Job of one law on one network.
+
+    Attributes:
+        scenario: Resolved scenario.
+        scenario_sha256: Digest of the scenario.
+        number: Number of the network.
+        kind: Kind of the network.
+        rate_bps: Rate of the links of hosts.
+        seed: Seed of the episode.
+        law: The law; None: fair sharing of all links at every moment, of which only slowdowns are computed.
+    """
+
+    scenario: Mapping[str, Any]
+    scenario_sha256: str
+    number: int
+    kind: str
+    rate_bps: float
+    seed: int
+    law: Contender | None
+
+    @property
+    def name(self) -> str:
+        """Name of the law."""
+        return FAIR if self.law is None else self.law.name
+
+    @property
+    def label(self) -> str:
+        """Name of the episode in messages."""
+        return f"{self.name} on network {self.number} ({self.kind}, {self.rate_bps / 1e9:.3g} Gb/s)"
+
+    @property
+    def key(self) -> str:
+        """Key by which a row is recognised as one of this episode."""
+        law = FAIR if self.law is None else self.law.identity
+        parts = (self.scenario_sha256, self.seed, law, self.number)
+        return json.dumps([*parts, *must_match(versions())], sort_keys=True)
+
+    def run(self, report: Callable[[Any], None]) -> dict[str, Any]:
+        """Run the episode and return its row; only the beginning is reported."""
+        report(PLAYING)
+        scenario = scenario_from_resolved(self.scenario, expect=CongestionScenario)
+        return {
+            "law": self.name,
+            "contender": self.law and self.law.to_json(),
+            "network": self.number,
+            "kind": self.kind,
+            "rate_bps": self.rate_bps,
+            "scenario_sha256": self.scenario_sha256,
+            "seed": self.seed,
+            "metrics": _fair(scenario, self.seed)
+            if self.law is None
+            else _played(scenario, self.seed, self.law),
+            "versions": versions(),
+        }
+
+
+@dataclass(frozen=True)
+class RandomNetworks:
+    """Settings of the study.
+
+    Attributes:
+        laws: Laws that play besides the references.
+        n_networks: Number of networks.
+        seed: Seed of the draw.
+        fair: Whether slowdowns under fair sharing are computed, too.
+    """
+
+    laws: Sequence[Contender]
+    n_networks: int
+    seed: int = 0
+    fair: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise SysgymError unless all laws are laws of single flows with names of their own."""
+        names = [law.name for law in self.laws]
+        taken = {*REFERENCES, FAIR}
+        if wrong := [name for name in names if name in taken or names.count(name) > 1]:
+            why = "plays in any case" if wrong[0] in taken else "is there twice"
+            raise SysgymError(f"{wrong[0]} {why}; -c NAME=WHO gives a law another name")
+        for law in self.laws:
+            transport_of(law)
+
+    @property
+    def own(self) -> list[str]:
+        """Names of the laws that play besides the references."""
+        return [law.name for law in self.laws]
+
+    def jobs(self) -> list[NetworkJob]:
+        """Return the episodes, network by network."""
+        references = [parse_contender(name, (), "congestion") for name in (*CLASSICS, WITH_TELEMETRY)]
+        jobs = []
+        for number, network in enumerate(draw_networks(self.n_networks, self.seed)):
+            resolved, digest = network.scenario.resolved(), network.scenario.sha256()
+            laws: list[Contender | None] = [*references, swift_by_rate(network), *self.laws]
+            if self.fair and network.kind != "incast":  # rounds of answers depend on each other's end
+                laws.append(None)
+            jobs += [
+                NetworkJob(resolved, digest, number, network.kind, network.rate_bps, network.seed, law)
+                for law in laws
+            ]
+        return jobs
+
+
+def swift_by_rate(network: Network) -> Contender:
+    """Return Swift whose two delays are divided by the network's rate over 10 Gb/s, where it is higher."""
+    factor = min(FULL_DELAYS_BPS / network.rate_bps, 1.0)
+    delays = [
+        f"{constant.name}={max(constant.value * factor, constant.least)!r}"
+        for constant in (CONSTANTS[PER_HOP_NS], CONSTANTS[FLOW_SCALING_RANGE_NS])
+    ]
+    return parse_contender(",".join([f"{BY_RATE}=swift", *delays]), (), "congestion")
+
+
+def run_random_networks(
+    settings: RandomNetworks,
+    folder: Path,
+    *,
+    n_workers: int,
+    plugins: Sequence[PluginFile] = (),
+    tell: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Run all episodes that are not in the folder yet.
+
+    Args:
+        settings: Settings of the study.
+        folder: Folder of the rows.
+        n_workers: Number of processes.
+        plugins: The user's files.
+        tell: Callback with the number of finished episodes and of all episodes.
+
+    Returns:
+        The rows, network by network.
+
+    Raises:
+        SysgymError: An episode failed; the rows of the others are kept.
+    """
+    path = folder / ROWS
+    return run_kept(settings.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
+
+
+def _played(scenario: CongestionScenario, seed: int, law: Contender) -> dict[str, float]:
+    """Return the metrics of an episode; p99 queue and goodput are of the time in which flows arrive.
+
+    Then the network empties. A law that takes longer for that would have a shorter p99 queue.
+    """
+    goodputs_bps: list[float] = []
+    of_arrivals: dict[str, float] = {}
+    with closing(DatacenterCC(scenario=scenario, split=SPLIT, transport=transport_of(law))) as env:
+
+        def note(step: int, info: dict[str, Any]) -> None:
+            if step <= STEPS:
+                goodputs_bps.append(info["metrics"]["goodput_bps"])
+            if step == STEPS:
+                queues_bytes = env.network.queue_quantile_bytes(0.99)[env.fabric.port_links]
+                of_arrivals["queue_p99_bytes"] = float(queues_bytes.max())
+                of_arrivals["goodput_bps"] = float(np.mean(goodputs_bps))
+
+        played = play(env, MaxAgent(), seed, note)
+    return {**played.info["episode_metrics"], **of_arrivals}
+
+
+def _fair(scenario: CongestionScenario, seed: int) -> dict[str, float]:
+    with closing(DatacenterCC(scenario=scenario, split=SPLIT)) as env:
+        env.reset(options={"episode_seed": seed})
+        slowdowns = fair_slowdowns(env.network, env.fabric)
+        return slowdown_quantiles(slowdowns, env.network.schedule.size_bytes, drained=True)
