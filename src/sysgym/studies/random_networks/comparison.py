@@ -225,9 +225,10 @@ def verdicts(found: Comparison) -> list[str]:
 def markdown(settings: RandomNetworks, found: Comparison) -> str:
     """Return the report as Markdown."""
     parts = [
-        f"# Laws on {settings.n_networks} networks drawn at random",
-        f"Seed {settings.seed} of the draw; every law plays one episode on each network, until its flows have"
-        " ended. The score is log2 of power, goodput / (p99 queue × p99 slowdown), over that of the best of"
+        "# Laws on networks drawn at random",
+        f"Number of networks: {settings.n_networks}, from seed {settings.seed}. Every law plays one episode"
+        " on each; p99 queue and goodput count while flows arrive, slowdowns until the network is empty. The"
+        " score is log2 of power, goodput / (p99 queue × p99 slowdown), over that of the best of"
         f" {len(CLASSICS)} classics on the same network. {BY_RATE}: Swift whose two delays are divided by the"
         " rate over 10 Gb/s, where it is higher. Intervals: 95 %, bootstrap over networks.",
         "\n".join(f"- {sentence}" for sentence in verdicts(found)),

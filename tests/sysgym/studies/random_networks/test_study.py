@@ -9,7 +9,6 @@ import pytest
 
 from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.bench.contenders import Contender, parse_contender
-from sysgym.bench.plugins import load_plugin
 from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
 from sysgym.errors import SysgymError
 from sysgym.studies.neighbours import transport_of
@@ -23,8 +22,6 @@ from sysgym.studies.random_networks.study import (
     run_random_networks,
     swift_by_rate,
 )
-
-EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "contest_baseline.py"
 
 
 def law(text: str) -> Contender:
@@ -43,8 +40,8 @@ def test_swift_by_rate_divides_both_delays_above_ten_gigabits(rate_bps: float, f
 
 def test_every_law_plays_every_network_once_and_more_networks_go_on(tmp_path: Path) -> None:
     gentle = [law("gentle=swift,beta=0.4")]
-    few = run_random_networks(RandomNetworks(gentle, 1, seed=5, fair=True), tmp_path, n_workers=1)
-    settings = RandomNetworks(gentle, 4, seed=5, fair=True)
+    few = run_random_networks(RandomNetworks(gentle, 1, seed=7, fair=True), tmp_path, n_workers=1)
+    settings = RandomNetworks(gentle, 4, seed=7, fair=True)
     told: list[tuple[int, int]] = []
     rows = run_random_networks(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
     assert rows[: len(few)] == few
@@ -52,7 +49,7 @@ def test_every_law_plays_every_network_once_and_more_networks_go_on(tmp_path: Pa
     played = [(row["law"], row["network"]) for row in rows]
     assert len(set(played)) == len(played) == 4 * (len(REFERENCES) + 1) + 3
     assert [number for name, number in played if name == FAIR] == [0, 1, 2], "not in the incast"
-    for network in draw_networks(4, seed=5):
+    for network in draw_networks(4, seed=7):
         dctcp = [row for row in rows if row["law"] == "dctcp" and row["seed"] == network.seed]
         expected = Episode(network.scenario, SPLIT, network.seed).play("dctcp")
         found = dctcp[0]["metrics"]
@@ -69,15 +66,6 @@ def test_every_law_plays_every_network_once_and_more_networks_go_on(tmp_path: Pa
     assert re.search(r"- gentle: its score is .* swift's \(difference ", text)
     assert "| fair_sharing |" in text
     assert draw(compared).png.startswith(b"\x89PNG")
-
-
-def test_a_law_of_ones_own_plays(tmp_path: Path) -> None:
-    plugin = load_plugin(EXAMPLE)
-    mine = parse_contender(next(iter(plugin.transports)), [plugin], "congestion")
-    rows = run_random_networks(
-        RandomNetworks([mine], 1, seed=5), tmp_path, n_workers=1, plugins=[plugin.file]
-    )
-    assert [row["law"] for row in rows][-1] == mine.name
 
 
 @pytest.mark.parametrize(
