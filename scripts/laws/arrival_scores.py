@@ -14,46 +14,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import closing
 from typing import Any
 
 import numpy as np
 
-from sysgym.agents.congestion.max import MaxAgent
 from sysgym.bench.leaderboard.power import CLASSICS, log_power
-from sysgym.bench.run.episodes import play
 from sysgym.bench.tables import markdown_table
 from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.transports import Transport, get_transport
-from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.scenarios import CongestionScenario, load_scenario, load_suite
 from sysgym.scenarios.errors import SysgymError
 from sysgym.studies.neighbours import transports_of
+from sysgym.studies.random_networks.study import WITH_TELEMETRY, play_by_parts
 
-WITH_TELEMETRY = "hpcc"
 SUITE = "beyond-classics-wide"
 
 
-def powers(scenario: CongestionScenario, seed: int, law: Transport) -> tuple[float, float]:
+def powers(scenario: CongestionScenario, seed: int, law: Transport) -> list[float]:
     """Return log2 of a law's power in an episode: with the whole of it, and up to the last arrival."""
-    last_s = getattr(scenario.workload, "last_arrival_s", None)
-    goodputs_bps: list[float] = []
-    queues_bytes: list[float] = []
-    with closing(DatacenterCC(scenario=scenario, split="test", transport=law)) as env:
-
-        def note(step: int, info: dict[str, Any]) -> None:
-            if not queues_bytes:
-                goodputs_bps.append(info["metrics"]["goodput_bps"])
-                if last_s is not None and env.network.now_s >= last_s * (1.0 - 1e-9):
-                    ports = env.network.queue_quantile_bytes(0.99)[env.fabric.port_links]
-                    queues_bytes.append(float(ports.max()))
-
-        metrics = play(env, MaxAgent(), seed, note).info["episode_metrics"]
-    slowdown = metrics.get("fct_slowdown_p99", 1.0)
-    whole = log_power(metrics["goodput_bps"], metrics["queue_p99_bytes"], slowdown)
-    if not queues_bytes:
-        return whole, whole
-    return whole, log_power(np.mean(goodputs_bps), queues_bytes[0], slowdown)
+    whole, of_arrivals = play_by_parts(scenario, seed, law)
+    slowdown = whole.get("fct_slowdown_p99", 1.0)
+    return [log_power(one["goodput_bps"], one["queue_p99_bytes"], slowdown) for one in (whole, of_arrivals)]
 
 
 def main() -> None:

@@ -34,18 +34,13 @@ from sysgym.bench.tables import interval_text, markdown_table
 from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports import Transport
-from sysgym.emulator.packets.transports.swift import (
-    CONSTANTS,
-    FLOW_SCALING_RANGE_NS,
-    PER_HOP_NS,
-    swift_transport,
-)
+from sysgym.emulator.packets.transports.swift import CONSTANTS, swift_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
+from sysgym.studies.random_networks.study import FULL_DELAYS_BPS, with_delays
 
 Array = NDArray[np.float64]
 
-FULL_DELAYS_BPS = 10e9
 TUNED = "tuned_swift"
 DCTCP = "dctcp"
 METRICS = "goodput_bps", "queue_p99_bytes", "fct_slowdown_p99"
@@ -185,14 +180,6 @@ def _change(slowdowns: Array | None, base: Array | None) -> float | None:
     if slowdowns is None or base is None:
         return None
     return float(np.expm1(np.log(slowdowns / base).mean()))
-
-
-def with_delays(parameters: Sequence[float], factor: float) -> list[float]:
-    """Return constants of Swift with both delays multiplied, within their bounds."""
-    changed = list(parameters)
-    for place in (PER_HOP_NS, FLOW_SCALING_RANGE_NS):
-        changed[place] = max(parameters[place] * factor, CONSTANTS[place].least)
-    return changed
 
 
 if __name__ == "__main__":

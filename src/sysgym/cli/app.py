@@ -28,6 +28,7 @@ from sysgym.cli.options import (
     ContenderOption,
     CsvOption,
     IntervalOption,
+    JobsOption,
     OnOption,
     PluginOption,
     TransportOption,
@@ -70,9 +71,6 @@ SetOption = Annotated[
         metavar="KEY=VALUE",
         help="Replace a scenario key, for example workload.load=0.6; repeatable.",
     ),
-]
-JobsOption = Annotated[
-    int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
 ]
 TimeoutOption = Annotated[
     float,

@@ -68,6 +68,9 @@ IntervalOption = Annotated[
         help="Time between samples of --csv and --trace, e.g. 100us (default: 1/8 of a decision interval).",
     ),
 ]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
+]
 TrustOption = Annotated[
     bool,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sysgym.cli import completion
-from sysgym.cli.options import TrustOption
+from sysgym.cli.options import JobsOption, PluginOption, TrustOption
 from sysgym.cli.study.episodes import with_bar
 from sysgym.cli.terminal import console, print_table
 
@@ -57,13 +57,8 @@ def neighbours(
             "--out", metavar="FOLDER", help="Results folder (default: results/neighbours-SCENARIO)."
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
-    ] = 0,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option("--plugin", metavar="FILE", help="Python file, as in sysgym run; repeatable."),
-    ] = None,
+    jobs: JobsOption = 0,
+    plugin: PluginOption = None,
     trust: TrustOption = False,
 ) -> None:
     """Play pairs of laws on alternate flows of a network. The same command resumes it."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sysgym.cli import completion
-from sysgym.cli.options import TrustOption
+from sysgym.cli.options import JobsOption, PluginOption, TrustOption
 from sysgym.cli.study.episodes import with_bar
 from sysgym.cli.terminal import console, print_table
 
@@ -36,13 +36,8 @@ def networks(
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Results folder (default: results/networks)."),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
-    ] = 0,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option("--plugin", metavar="FILE", help="Python file, as in sysgym run; repeatable."),
-    ] = None,
+    jobs: JobsOption = 0,
+    plugin: PluginOption = None,
     trust: TrustOption = False,
 ) -> None:
     """Play laws and all classics on networks drawn at random. The same command resumes it."""
@@ -69,11 +64,12 @@ def networks(
         ),
     )
     found = comparison.Comparison(settings, rows)
-    write_atomically(folder / "networks.md", comparison.markdown(settings, found).encode())
+    tables, sentences = list(comparison.tables(found)), comparison.verdicts(found)
+    write_atomically(folder / "networks.md", comparison.markdown(settings, tables, sentences).encode())
     write_atomically(folder / "networks.png", draw(found).png)
-    for table in comparison.tables(found):
+    for table in tables:
         print_table(screen, table)
-    for sentence in comparison.verdicts(found):
+    for sentence in sentences:
         screen.print(sentence)
     for name in ("networks.md", "networks.png", study.ROWS):
         screen.print(folder / name, soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sysgym.cli import completion
+from sysgym.cli.options import JobsOption
 from sysgym.cli.terminal import console
 
 
@@ -27,9 +28,7 @@ def nurd_release(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FOLDER", help="Results folder (default: results/SUITE).")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
-    ] = 0,
+    jobs: JobsOption = 0,
 ) -> None:
     """Evaluate stragglers as NURD's released code does, leaks included, and show the effect of each leak."""
     from sysgym.cli.commands.bench import cpus

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sysgym.cli import completion
-from sysgym.cli.options import TrustOption
+from sysgym.cli.options import JobsOption, PluginOption, TrustOption
 from sysgym.cli.study.episodes import with_bar
 from sysgym.cli.terminal import console, print_table
 
@@ -77,13 +77,8 @@ def stress(
         Path | None,
         typer.Option("--out", metavar="FOLDER", help="Results folder (default: results/stress-SCENARIO)."),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
-    ] = 0,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option("--plugin", metavar="FILE", help="Python file, as in sysgym run; repeatable."),
-    ] = None,
+    jobs: JobsOption = 0,
+    plugin: PluginOption = None,
     trust: TrustOption = False,
 ) -> None:
     """Run contenders under noise, late decisions and disturbances of their family.

@@ -40,6 +40,12 @@ SIZES = {
     "_huge": "10 MB and more",
 }
 QUANTILES = {"p50": "median", "p99": "p99"}
+SLOWDOWNS = {
+    f"fct_slowdown_{quantile}{size}": f"{words}, {which}"
+    for size, words in SIZES.items()
+    for quantile, which in QUANTILES.items()
+}
+"""Name in texts, by metric."""
 
 
 class Comparison:
@@ -178,11 +184,10 @@ def _part_table(found: Comparison) -> Table:
 
 
 def _slowdown_table(found: Comparison) -> Table:
-    rows = []
-    for size, words in SIZES.items():
-        for quantile, which in QUANTILES.items():
-            cells = [_change(found.changes(law, f"fct_slowdown_{quantile}{size}")) for law in found.shown]
-            rows.append((f"{words}, {which}", *cells))
+    rows = [
+        (words, *(_change(found.changes(law, metric)) for law in found.shown))
+        for metric, words in SLOWDOWNS.items()
+    ]
     title = (
         f"Slowdowns against {BASELINE}'s, %: geometric mean; networks on which they are more than"
         f" {CLEAR:.0%} worse / better, %"
@@ -211,18 +216,17 @@ def verdicts(found: Comparison) -> list[str]:
             f" {len(found.kinds)} networks."
         )
         worse = []
-        for size, words in SIZES.items():
-            for quantile, which in QUANTILES.items():
-                changes = found.changes(law, f"fct_slowdown_{quantile}{size}")
-                if len(changes) and in_percent(changes).low > 0.0:
-                    worse.append(f"{words}, {which} ({in_percent(changes).value:+.0f} %)")
+        for metric, words in SLOWDOWNS.items():
+            changes = found.changes(law, metric)
+            if len(changes) and (change := in_percent(changes)).low > 0.0:
+                worse.append(f"{words} ({change.value:+.0f} %)")
         sentences.append(
             f"{law}: slowdowns clearly above {BASELINE}'s in the mean: {'; '.join(worse) or 'none'}."
         )
     return sentences
 
 
-def markdown(settings: RandomNetworks, found: Comparison) -> str:
+def markdown(settings: RandomNetworks, found: Sequence[Table], sentences: Sequence[str]) -> str:
     """Return the report as Markdown."""
     parts = [
         "# Laws on networks drawn at random",
@@ -231,7 +235,7 @@ def markdown(settings: RandomNetworks, found: Comparison) -> str:
         " score is log2 of power, goodput / (p99 queue × p99 slowdown), over that of the best of"
         f" {len(CLASSICS)} classics on the same network. {BY_RATE}: Swift whose two delays are divided by the"
         " rate over 10 Gb/s, where it is higher. Intervals: 95 %, bootstrap over networks.",
-        "\n".join(f"- {sentence}" for sentence in verdicts(found)),
-        *(one.markdown() for one in tables(found)),
+        "\n".join(f"- {sentence}" for sentence in sentences),
+        *(one.markdown() for one in found),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

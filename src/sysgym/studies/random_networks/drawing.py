@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sysgym.agents.learned.congestion.law_search.lessons import log_uniform
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 RATES_BPS = 20e6, 400e9
@@ -102,7 +103,7 @@ def _fabric(scenario: str, links: int, sharing: int, rng: np.random.Generator) -
         rng: Generator.
     """
     line = _line(rng)
-    arrivals_s = max(_log_uniform(rng, *ARRIVAL_PACKETS) * line.packet_s, 60.0 * line.rtt_s)
+    arrivals_s = max(log_uniform(rng, *ARRIVAL_PACKETS) * line.packet_s, 60.0 * line.rtt_s)
     arrivals_s *= max(sharing / 2, 1.0)  # one link has fewer flows
     rest_s = 2.0 * arrivals_s + 200.0 * line.rtt_s
     changes = {
@@ -123,8 +124,8 @@ def _fabric(scenario: str, links: int, sharing: int, rng: np.random.Generator) -
 def _incast(rng: np.random.Generator) -> CongestionScenario:
     """Return rounds of answers of many senders."""
     line = _line(rng)
-    senders = int(_log_uniform(rng, *SENDERS))
-    burst_packets = _log_uniform(rng, 200.0, 4000.0)
+    senders = int(log_uniform(rng, *SENDERS))
+    burst_packets = log_uniform(rng, 200.0, 4000.0)
     request_bytes = max(int(burst_packets * PAYLOAD_BYTES / senders), PAYLOAD_BYTES)
     burst_s = senders * -(-request_bytes // PAYLOAD_BYTES) * line.packet_s
     period_s = burst_s / rng.uniform(0.3, 0.8) + 2.0 * line.rtt_s
@@ -134,7 +135,7 @@ def _incast(rng: np.random.Generator) -> CongestionScenario:
         "workload.senders": senders,
         "workload.request_bytes": request_bytes,
         "workload.period_s": period_s,
-        "workload.jitter_s": min(_log_uniform(rng, 0.01, 1.0) * line.rtt_s, 0.2 * period_s),
+        "workload.jitter_s": min(log_uniform(rng, 0.01, 1.0) * line.rtt_s, 0.2 * period_s),
         "control.decision_interval_s": ROUNDS * period_s / STEPS,
         "control.episode_steps": STEPS,
     }
@@ -143,7 +144,7 @@ def _incast(rng: np.random.Generator) -> CongestionScenario:
 
 def _line(rng: np.random.Generator) -> _Line:
     while True:
-        line = _Line(_log_uniform(rng, *RATES_BPS), _log_uniform(rng, *RTTS_S))
+        line = _Line(log_uniform(rng, *RATES_BPS), log_uniform(rng, *RTTS_S))
         if PATH_PACKETS[0] <= line.rtt_s / line.packet_s <= PATH_PACKETS[1]:
             return line
 
@@ -156,13 +157,13 @@ def _common_changes(line: _Line, links: int, rng: np.random.Generator) -> dict[s
         links: Links of the longest path, one way.
         rng: Generator.
     """
-    min_rto_s = max(1e-3, 10.0 * line.rtt_s, 40.0 * line.packet_s) * _log_uniform(rng, 1.0, 5.0)
-    buffer_bytes = int(_log_uniform(rng, *BUFFER_PACKETS) * PACKET_BITS / 8)
+    min_rto_s = max(1e-3, 10.0 * line.rtt_s, 40.0 * line.packet_s) * log_uniform(rng, 1.0, 5.0)
+    buffer_bytes = int(log_uniform(rng, *BUFFER_PACKETS) * PACKET_BITS / 8)
     unmarked = rng.random() < 0.15
     return {
         "topology.link_rate_bps": line.rate_bps,
         "topology.link_delay_s": line.rtt_s / (2 * links),
-        "topology.link_jitter_s": _log_uniform(rng, 1e-7, 2e-6) if rng.random() < 0.25 else 0.0,
+        "topology.link_jitter_s": log_uniform(rng, 1e-7, 2e-6) if rng.random() < 0.25 else 0.0,
         "queue.buffer_bytes": buffer_bytes,
         "queue.ecn_threshold_bytes": int(buffer_bytes * (1.0 if unmarked else rng.uniform(0.05, 0.5))),
         "transport.min_rto_s": min_rto_s,
@@ -170,12 +171,8 @@ def _common_changes(line: _Line, links: int, rng: np.random.Generator) -> dict[s
         "transport.delayed_ack_timeout_s": min_rto_s / 4,
         "transport.max_window_packets": 65_536,
         "transport.path_delay": "least_seen" if rng.random() < UNKNOWN_RTT else "known",
-        "faults.loss_probability": _log_uniform(rng, 1e-5, 1e-3) if rng.random() < 0.2 else 0.0,
+        "faults.loss_probability": log_uniform(rng, 1e-5, 1e-3) if rng.random() < 0.2 else 0.0,
     }
-
-
-def _log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
-    return math.exp(rng.uniform(math.log(least), math.log(most)))
 
 
 KINDS: Mapping[str, Callable[[np.random.Generator], CongestionScenario]] = {

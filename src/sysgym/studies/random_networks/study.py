@@ -20,6 +20,7 @@ from sysgym.bench.results.row_format import ContenderFields, Digest, Name
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.episodes import play
 from sysgym.bench.run.pool import PLAYING
+from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.fair_sharing import fair_slowdowns
@@ -28,7 +29,7 @@ from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
 from sysgym.studies.kept_rows import KeptRow, run_kept
 from sysgym.studies.neighbours import transport_of
-from sysgym.studies.random_networks.drawing import SPLIT, STEPS, Network, draw_networks
+from sysgym.studies.random_networks.drawing import SPLIT, Network, draw_networks
 
 ROWS = "networks.jsonl"
 WITH_TELEMETRY, BY_RATE, FAIR = "hpcc", "swift_by_rate", "fair_sharing"
@@ -36,6 +37,9 @@ REFERENCES = (*CLASSICS, WITH_TELEMETRY, BY_RATE)
 """Laws that play in any case."""
 
 FULL_DELAYS_BPS = 10e9
+DELAYS = PER_HOP_NS, FLOW_SCALING_RANGE_NS
+"""Places of Swift's delays among its constants."""
+
 SHIPPED_FOR = "dumbbell-10g"
 """Scenario for which the package's policies of learned laws are taken."""
 
@@ -96,6 +100,11 @@ class NetworkJob:
         """Run the episode and return its row; only the beginning is reported."""
         report(PLAYING)
         scenario = scenario_from_resolved(self.scenario, expect=CongestionScenario)
+        if self.law is None:
+            metrics = _fair(scenario, self.seed)
+        else:
+            whole, of_arrivals = play_by_parts(scenario, self.seed, transport_of(self.law))
+            metrics = {**whole, **of_arrivals}
         return {
             "law": self.name,
             "contender": self.law and self.law.to_json(),
@@ -104,9 +113,7 @@ class NetworkJob:
             "rate_bps": self.rate_bps,
             "scenario_sha256": self.scenario_sha256,
             "seed": self.seed,
-            "metrics": _fair(scenario, self.seed)
-            if self.law is None
-            else _played(scenario, self.seed, self.law),
+            "metrics": metrics,
             "versions": versions(),
         }
 
@@ -159,13 +166,18 @@ class RandomNetworks:
 
 
 def swift_by_rate(network: Network) -> Contender:
-    """Return Swift whose two delays are divided by the network's rate over 10 Gb/s, where it is higher."""
-    factor = min(FULL_DELAYS_BPS / network.rate_bps, 1.0)
-    delays = [
-        f"{constant.name}={max(constant.value * factor, constant.least)!r}"
-        for constant in (CONSTANTS[PER_HOP_NS], CONSTANTS[FLOW_SCALING_RANGE_NS])
-    ]
+    """Return Swift with both delays divided by the rate of hosts' links over 10 Gb/s, where it is higher."""
+    values = with_delays([one.value for one in CONSTANTS], min(FULL_DELAYS_BPS / network.rate_bps, 1.0))
+    delays = [f"{CONSTANTS[place].name}={values[place]!r}" for place in DELAYS]
     return parse_contender(",".join([f"{BY_RATE}=swift", *delays]), (), "congestion")
+
+
+def with_delays(parameters: Sequence[float], factor: float) -> list[float]:
+    """Return constants of Swift with both delays multiplied, but not below their least values."""
+    changed = list(parameters)
+    for place in DELAYS:
+        changed[place] = max(parameters[place] * factor, CONSTANTS[place].least)
+    return changed
 
 
 def run_random_networks(
@@ -195,25 +207,33 @@ def run_random_networks(
     return run_kept(settings.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
 
 
-def _played(scenario: CongestionScenario, seed: int, law: Contender) -> dict[str, float]:
-    """Return the metrics of an episode; p99 queue and goodput are of the time in which flows arrive.
+def play_by_parts(
+    scenario: CongestionScenario, seed: int, law: Transport
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Play an episode of the test split; return its metrics, and some of the time in which flows arrive.
 
-    Then the network empties. A law that takes longer for that would have a shorter p99 queue.
+    After the last arrival the network empties. A law that takes longer for that has a shorter p99 queue.
+
+    Returns:
+        Metrics of the episode, and p99 queue and goodput up to the last arrival: those of the whole episode
+        where flows arrive to the end.
     """
+    last_s = getattr(scenario.workload, "last_arrival_s", None)
     goodputs_bps: list[float] = []
     of_arrivals: dict[str, float] = {}
-    with closing(DatacenterCC(scenario=scenario, split=SPLIT, transport=transport_of(law))) as env:
+    with closing(DatacenterCC(scenario=scenario, split=SPLIT, transport=law)) as env:
 
         def note(step: int, info: dict[str, Any]) -> None:
-            if step <= STEPS:
-                goodputs_bps.append(info["metrics"]["goodput_bps"])
-            if step == STEPS:
+            if last_s is None or of_arrivals:
+                return
+            goodputs_bps.append(info["metrics"]["goodput_bps"])
+            if env.network.now_s > last_s - 0.5 * scenario.control.decision_interval_s:
                 queues_bytes = env.network.queue_quantile_bytes(0.99)[env.fabric.port_links]
                 of_arrivals["queue_p99_bytes"] = float(queues_bytes.max())
                 of_arrivals["goodput_bps"] = float(np.mean(goodputs_bps))
 
-        played = play(env, MaxAgent(), seed, note)
-    return {**played.info["episode_metrics"], **of_arrivals}
+        metrics: dict[str, float] = play(env, MaxAgent(), seed, note).info["episode_metrics"]
+    return metrics, of_arrivals or {name: metrics[name] for name in ("queue_p99_bytes", "goodput_bps")}
 
 
 def _fair(scenario: CongestionScenario, seed: int) -> dict[str, float]:

@@ -12,7 +12,7 @@ from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
 from sysgym.errors import SysgymError
 from sysgym.studies.neighbours import transport_of
-from sysgym.studies.random_networks.comparison import Comparison, markdown
+from sysgym.studies.random_networks.comparison import Comparison, markdown, tables, verdicts
 from sysgym.studies.random_networks.drawing import SPLIT, draw_networks
 from sysgym.studies.random_networks.picture import draw
 from sysgym.studies.random_networks.study import (
@@ -62,7 +62,7 @@ def test_every_law_plays_every_network_once_and_more_networks_go_on(tmp_path: Pa
     compared = Comparison(settings, rows)
     assert compared.own == ["gentle"]
     assert compared.kinds == ["fat_tree", "leaf_spine", "dumbbell", "incast"]
-    text = markdown(settings, compared)
+    text = markdown(settings, list(tables(compared)), verdicts(compared))
     assert re.search(r"- gentle: its score is .* swift's \(difference ", text)
     assert "| fair_sharing |" in text
     assert draw(compared).png.startswith(b"\x89PNG")
