@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import gymnasium as gym
@@ -81,7 +81,12 @@ def episode_rng(env: gym.Env[Any, Any], stream: int) -> np.random.Generator:
 
 
 def play_episode(
-    env: gym.Env[Any, Any], agent: Agent, *, seed: int | None = None, options: dict[str, Any] | None = None
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    *,
+    seed: int | None = None,
+    options: dict[str, Any] | None = None,
+    each_step: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[float, dict[str, Any]]:
     """Play one episode to its end.
 
@@ -90,6 +95,7 @@ def play_episode(
         agent: The agent.
         seed: Passed to ``reset``.
         options: Passed to ``reset``; ``{"episode_seed": 20000}`` pins the episode.
+        each_step: Called after every step with its info.
 
     Returns:
         The sum of rewards, and the last step's info.
@@ -101,4 +107,6 @@ def play_episode(
         observation, reward, terminated, truncated, info = env.step(agent.act(observation))
         total += float(reward)
         over = terminated or truncated
+        if each_step is not None:
+            each_step(info)
     return total, info

@@ -18,21 +18,23 @@ from typing import Any
 
 import numpy as np
 
+from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.bench.leaderboard.power import CLASSICS, log_power
 from sysgym.bench.tables import markdown_table
 from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.random_networks import SPLIT
 from sysgym.scenarios import CongestionScenario, load_scenario, load_suite
 from sysgym.scenarios.errors import SysgymError
 from sysgym.studies.neighbours import transports_of
-from sysgym.studies.random_networks.study import WITH_TELEMETRY, play_by_parts
+from sysgym.studies.random_networks.study import WITH_TELEMETRY
 
 SUITE = "beyond-classics-wide"
 
 
 def powers(scenario: CongestionScenario, seed: int, law: Transport) -> list[float]:
     """Return log2 of a law's power in an episode: with the whole of it, and up to the last arrival."""
-    whole, of_arrivals = play_by_parts(scenario, seed, law)
+    whole, of_arrivals = Episode(scenario, SPLIT, seed).play_by_parts(law)
     slowdown = whole.get("fct_slowdown_p99", 1.0)
     return [log_power(one["goodput_bps"], one["queue_p99_bytes"], slowdown) for one in (whole, of_arrivals)]
 

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sysgym.agents.learned.congestion.law_search.lessons import log_uniform
 from sysgym.bench.tables import markdown_table
 from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.random_networks import log_uniform
 from sysgym.envs.congestion.sharing import Sharing, measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from sysgym.agents.congestion.max import MaxAgent
 from sysgym.agents.protocol import play_episode
@@ -26,6 +29,38 @@ class Episode:
         metrics: dict[str, float] = info["episode_metrics"]
         return metrics
 
+    def play_by_parts(self, transport: str | Transport) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the metrics of the episode, and some of the time in which flows arrive.
+
+        After the last arrival the network empties. A law that takes longer for that has a shorter p99 queue.
+
+        Returns:
+            Metrics of the episode, and p99 queue and goodput up to the last arrival: those of the whole
+            episode where flows arrive to the end.
+        """
+        last_s = getattr(self.scenario.workload, "last_arrival_s", None)
+        goodputs_bps: list[float] = []
+        of_arrivals: dict[str, float] = {}
+        env = DatacenterCC(scenario=self.scenario, split=self.split, transport=transport)
+
+        def note(info: dict[str, Any]) -> None:
+            if last_s is None or of_arrivals:
+                return
+            goodputs_bps.append(info["metrics"]["goodput_bps"])
+            if env.network.now_s > last_s - 0.5 * self.scenario.control.decision_interval_s:
+                queues_bytes = env.network.queue_quantile_bytes(0.99)[env.fabric.port_links]
+                of_arrivals["queue_p99_bytes"] = float(queues_bytes.max())
+                of_arrivals["goodput_bps"] = float(np.mean(goodputs_bps))
+
+        _, info = play_episode(env, MaxAgent(), options={"episode_seed": self.seed}, each_step=note)
+        metrics: dict[str, float] = info["episode_metrics"]
+        return metrics, of_arrivals or {name: metrics[name] for name in ("queue_p99_bytes", "goodput_bps")}
+
+    def play_arrivals(self, transport: str | Transport) -> dict[str, float]:
+        """Return the metrics of the episode, with p99 queue and goodput up to the last arrival."""
+        whole, of_arrivals = self.play_by_parts(transport)
+        return {**whole, **of_arrivals}
+
 
 @dataclass
 class Baseline:
@@ -33,14 +68,17 @@ class Baseline:
 
     Attributes:
         law: Name of the law.
+        arrivals: Whether p99 queue and goodput count up to the last arrival.
     """
 
     law: str
+    arrivals: bool = False
     _known: dict[tuple[str, str, int], dict[str, float]] = field(default_factory=dict)
 
     def metrics(self, episode: Episode) -> dict[str, float]:
         """Return the metrics of an episode."""
         key = (episode.scenario.sha256(), episode.split, episode.seed)
         if key not in self._known:
-            self._known[key] = episode.play(self.law)
+            play = episode.play_arrivals if self.arrivals else episode.play
+            self._known[key] = play(self.law)
         return self._known[key]

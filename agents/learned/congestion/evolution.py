@@ -81,6 +81,12 @@ class EvolutionSearch:
         return loss
 
 
+def check_count(name: str, value: Any, example: int) -> None:
+    """Raise an error unless a hyper-parameter is a whole number of 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise SysgymError(f"{name} is {value!r}; expected a whole number of 0 or more, as {example}")
+
+
 def check_positive(name: str, value: Any, example: float) -> None:
     """Check a number from a command line or a suite; raises SysgymError."""
     if not isinstance(value, int | float) or not 0.0 < value < math.inf:

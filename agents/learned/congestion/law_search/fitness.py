@@ -3,7 +3,8 @@
 Power is goodput over the product of p99 queue and p99 slowdown, as in the score of
 docs/beyond-classics.md, in natural logarithms. The rest are bounds: medians and classes of sizes that are
 worse than DCTCP's, goodput, and fairness in the worst of these episodes. On shared links and in crowds only
-shares and Jain's index count, in the mean.
+shares and Jain's index count, in the mean. On networks of the study it is the power over Swift's, the best
+classic there, and no slowdown may be above DCTCP's in the mean.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     ITSELF,
     LINKS,
     LOTS,
+    NETWORKS,
     OWN_FLOWS,
     SLOW,
     Lesson,
@@ -33,7 +35,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.sharing import measure_sharing
 
-BASELINE = "dctcp"
+BASELINE, RIVAL = "dctcp", "swift"
 
 WEIGHTS = {
     "queue_p99_bytes": 1.0,
@@ -74,9 +76,14 @@ KIND_WEIGHTS = {
     FLOWS: 2.5, INCAST: 1.0, LINKS: 1.0, SLOW: 1.0, LOTS: 1.0, COLLECTIVES: 1.5, CROWDS: 1.0, ITSELF: 1.0,
 }  # fmt: skip
 NEIGHBOUR_WEIGHT = 0.4
+NETWORKS_WEIGHT = 2.0
+SLOWER_WEIGHT = 2.5
+"""Weight of each mean slowdown above the baseline's on networks of the study."""
 
 LEAST_QUEUE_BYTES = 3_000.0
 """Queue below which queues count as equal: two packets."""
+NONE_ENDED = 1e4
+"""p99 slowdown of a law under which no flow ends."""
 
 _SLOWDOWN = "fct_slowdown_"
 
@@ -102,8 +109,7 @@ def loss_of_kind(kind: str, compared: Sequence[Metrics]) -> float:
     Logarithms are averaged over episodes first, since one episode has few flows of some sizes. Of Jain's
     index the worst episode counts.
     """
-    names = {name for one in compared for name in one}
-    mean = {name: float(np.mean([one[name] for one in compared if name in one])) for name in names}
+    mean = _means(compared)
     total = sum(weight * mean[name] for name, weight in WEIGHTS.items() if name in mean)
     for name, value in mean.items():
         if name.startswith(_SLOWDOWN):
@@ -111,6 +117,34 @@ def loss_of_kind(kind: str, compared: Sequence[Metrics]) -> float:
     total += LOST_GOODPUT_WEIGHT * max(-mean["goodput_bps"] - SPARED_GOODPUT[kind], 0.0)
     total -= GOODPUT_WEIGHT * min(max(mean["goodput_bps"], -1.0), 1.0)
     return total + LINKS_FAIRNESS_WEIGHT * max(one.get("unfair", 0.0) for one in compared)
+
+
+def compare_on_network(metrics: Metrics, baseline: Metrics, rival: Metrics) -> dict[str, float]:
+    """Return the logarithms of the power over the rival's, and of each slowdown over the baseline's."""
+    found = {
+        name: math.log(value / baseline[name])
+        for name, value in metrics.items()
+        if name.startswith(_SLOWDOWN) and name in baseline
+    }
+    return {**found, "power": _log_power(metrics) - _log_power(rival)}
+
+
+def _log_power(metrics: Metrics) -> float:
+    slowdown = metrics.get("fct_slowdown_p99", NONE_ENDED)
+    queue_bytes = max(metrics["queue_p99_bytes"], LEAST_QUEUE_BYTES)
+    return math.log(max(metrics["goodput_bps"], 1.0) / (queue_bytes * slowdown))
+
+
+def loss_of_networks(compared: Sequence[Metrics]) -> float:
+    """Return the loss on networks of the study."""
+    mean = _means(compared)
+    slower = sum(max(value, 0.0) for name, value in mean.items() if name.startswith(_SLOWDOWN))
+    return SLOWER_WEIGHT * slower - mean["power"]
+
+
+def _means(compared: Sequence[Metrics]) -> dict[str, float]:
+    names = {name for one in compared for name in one}
+    return {name: float(np.mean([one[name] for one in compared if name in one])) for name in sorted(names)}
 
 
 def loss_of_share(share: float) -> float:
@@ -128,28 +162,36 @@ def loss_of_fairness(kind: str, jain_index: float) -> float:
 
 @dataclass
 class Judge:
-    """Evaluator of laws in lessons, on all cores, with the baseline's results for each."""
+    """Evaluator of laws in lessons, on all cores, with the results of DCTCP and of Swift for each."""
 
     n_threads: int = field(default_factory=numba.get_num_threads)
     _baseline: Baseline = field(default_factory=lambda: Baseline(BASELINE))
+    _on_networks: tuple[Baseline, Baseline] = field(
+        default_factory=lambda: (Baseline(BASELINE, arrivals=True), Baseline(RIVAL, arrivals=True))
+    )
 
     def losses(self, laws: Sequence[Transport], lessons: Sequence[Lesson]) -> NDArray[np.float64]:
         """Return the loss of every law, shape (n_laws,)."""
+        known = [(one, lesson) for lesson in lessons for one in self._compared_with(lesson)]
         # The simulation is compiled code that releases Python's global lock.
         with ThreadPoolExecutor(self.n_threads) as pool:
-            list(
-                pool.map(
-                    self._baseline.metrics, [one.episode for one in lessons if one.kind in SPARED_GOODPUT]
-                )
-            )
+            list(pool.map(lambda job: job[0].metrics(job[1].episode), known))
             jobs = [(law, lesson) for law in laws for lesson in lessons]
             found = list(pool.map(lambda job: self._play(*job), jobs))
         n = len(lessons)
         return np.array([self._total(lessons, found[first : first + n]) for first in range(0, len(found), n)])
 
+    def _compared_with(self, lesson: Lesson) -> tuple[Baseline, ...]:
+        if lesson.kind == NETWORKS:
+            return self._on_networks
+        return (self._baseline,) if lesson.kind in SPARED_GOODPUT else ()
+
     def _play(self, law: Transport, lesson: Lesson) -> dict[str, float]:
-        if lesson.kind in SPARED_GOODPUT:
-            return compare(lesson.episode.play(law), self._baseline.metrics(lesson.episode))
+        known = [one.metrics(lesson.episode) for one in self._compared_with(lesson)]
+        if lesson.kind == NETWORKS:
+            return compare_on_network(lesson.episode.play_arrivals(law), *known)
+        if known:
+            return compare(lesson.episode.play(law), *known)
         other = law if lesson.kind in OWN_FLOWS else get_transport(lesson.kind)
         sharing = measure_sharing(lesson.episode.scenario, law, other, lesson.duration_s, lesson.episode.seed)
         if lesson.kind in OWN_FLOWS:
@@ -163,6 +205,9 @@ class Judge:
             by_kind.setdefault(lesson.kind, []).append(one)
         total = 0.0
         for kind, several in by_kind.items():
+            if kind == NETWORKS:
+                total += NETWORKS_WEIGHT * loss_of_networks(several)
+                continue
             alone = kind in SPARED_GOODPUT
             loss = loss_of_kind(kind, several) if alone else float(np.mean([one["loss"] for one in several]))
             total += KIND_WEIGHTS.get(kind, NEIGHBOUR_WEIGHT) * loss

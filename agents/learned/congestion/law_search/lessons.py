@@ -7,11 +7,13 @@ collectives on a fat tree; crowds of 24 to 96 flows that begin one after the oth
 delay ACKs in two of five crowds and shared links. No test scenario is given by name, but an incast of 64
 senders is `incast-64`, and random networks are variations of `dumbbell-10g`, `parking-lot-4` and
 `alltoall-fattree-k4`.
+
+A search may ask for networks of ``sysgym study networks`` besides, with seeds of the training split.
+It then has more crowds, and longer lessons beside other laws: CUBIC gains or loses its share in a second.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from sysgym.agents.learned.congestion.episodes import Episode
+from sysgym.envs.congestion.random_networks import draw_network, log_uniform
 from sysgym.envs.congestion.sharing import WINDOWS
 from sysgym.scenarios import CongestionScenario, load_scenario
 
@@ -33,6 +36,9 @@ OWN_FLOWS = ITSELF, CROWDS
 packet and less, where a law may take its own flows for another law. If others share it, the kind is their
 law."""
 
+NETWORKS = "random networks"
+"""Kind of lesson on the networks of :mod:`sysgym.envs.congestion.random_networks`."""
+
 VERSION = 2
 """Version of lessons and fitness; a search is not resumed with others than those it was begun with."""
 
@@ -45,6 +51,9 @@ RANDOM_NETWORKS = {LINKS: 4, SLOW: 2, LOTS: 2, COLLECTIVES: 3}
 LINKS_OF_A_NEIGHBOUR = 2
 CROWDS_A_GENERATION = 12
 """Numbers of shared links of each law, and of crowds: many are needed to see one that does not share."""
+LONG_LINKS_OF_A_NEIGHBOUR = 4
+MORE_CROWDS = 12
+"""Further numbers where networks are asked for."""
 PACKET_BITS = 12_000
 STEPS = 100
 """Decision intervals of an episode that is compared with DCTCP, at most."""
@@ -54,6 +63,8 @@ CROWD_PACKETS = 80_000
 """Packets of the line in an episode of a crowd."""
 SHARED_PACKETS = 150_000
 """Packets of the line in an episode of a shared link."""
+LONG_SHARED_PACKETS = 800_000
+"""The same of a long one."""
 
 THRESHOLDS, NEAR_THRESHOLDS = (30e3, 1e6), (50e3, 120e3)
 """Bounds of the threshold of marks in a crowd, bytes."""
@@ -67,8 +78,8 @@ class Lesson:
     """Episode in which laws are compared.
 
     Attributes:
-        kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, ITSELF, CROWDS, or the name of a law with which
-            the link is shared.
+        kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, NETWORKS, ITSELF, CROWDS, or the name of a law
+            with which the link is shared.
         episode: Scenario, split and seed.
         duration_s: Simulated time of a shared link or a crowd; 0 otherwise.
     """
@@ -88,6 +99,7 @@ def draw_lessons(
     neighbours: Sequence[str],
     split: str,
     rng: np.random.Generator,
+    networks: int = 0,
 ) -> list[Lesson]:
     """Return the lessons of a generation.
 
@@ -96,6 +108,7 @@ def draw_lessons(
         neighbours: Names of the laws with which a link is shared in two lessons each.
         split: Split of the seeds.
         rng: Generator of seeds and networks.
+        networks: Number of networks of the study; more than 0 for more and longer lessons beside others, too.
     """
     lessons = [_given(scenario, split, rng) for scenario in scenarios for _ in range(EPISODES_OF_A_SCENARIO)]
     bases = {name: load_scenario(name, expect=CongestionScenario) for name in (DUMBBELL, LOT, COLLECTIVE)}
@@ -107,6 +120,12 @@ def draw_lessons(
     beside = [kind for kind in neighbours for _ in range(LINKS_OF_A_NEIGHBOUR)]
     shared = [(kind, shared_link, SHARED_PACKETS) for kind in (*beside, ITSELF)]
     shared += [(CROWDS, random_crowd, CROWD_PACKETS)] * CROWDS_A_GENERATION
+    if networks > 0:
+        drawn = (draw_network(index, split, rng) for index in range(networks))
+        lessons += [Lesson(NETWORKS, Episode(one.scenario, split, one.seed)) for one in drawn]
+        beside = [kind for kind in neighbours for _ in range(LONG_LINKS_OF_A_NEIGHBOUR)]
+        shared += [(kind, datacenter_link, LONG_SHARED_PACKETS) for kind in beside]
+        shared += [(CROWDS, random_crowd, CROWD_PACKETS)] * MORE_CROWDS
     for kind, link, packets in shared:
         network = bases[DUMBBELL].with_overrides(link(rng))
         duration_s = packets * PACKET_BITS / network.topology.link_rate_bps
@@ -128,11 +147,6 @@ def _given(scenario: CongestionScenario, split: str, rng: np.random.Generator) -
 def _episode(scenario: CongestionScenario, split: str, rng: np.random.Generator) -> Episode:
     first, last = scenario.splits[split].seeds
     return Episode(scenario, split, int(rng.integers(first, last + 1)))
-
-
-def log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
-    """Return a number whose logarithm is uniform between those of two others."""
-    return math.exp(rng.uniform(math.log(least), math.log(most)))
 
 
 def fewer_steps(scenario: CongestionScenario) -> dict[str, Any]:
@@ -300,6 +314,19 @@ def shared_link(rng: np.random.Generator) -> dict[str, Any]:
         "queue.buffer_bytes": buffer_bytes,
         "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.08, 0.2)),
         "workload.flows_per_pair": int(rng.choice([1, 2, 4, 6])),
+    }
+
+
+def datacenter_link(rng: np.random.Generator) -> dict[str, Any]:
+    """Return a bottleneck like that of `dumbbell-10g`, on which flows of two laws meet."""
+    buffer_bytes = int(log_uniform(rng, 0.5e6, 2e6))
+    return {
+        "transport.delayed_ack_packets": int(rng.choice([1, 2])),
+        "topology.link_rate_bps": log_uniform(rng, 5e9, 20e9),
+        "topology.link_delay_s": log_uniform(rng, 3e-6, 12e-6),
+        "queue.buffer_bytes": buffer_bytes,
+        "queue.ecn_threshold_bytes": int(log_uniform(rng, 50e3, 200e3)),
+        "workload.flows_per_pair": int(rng.choice([1, 1, 2])),
     }
 
 

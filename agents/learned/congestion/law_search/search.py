@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sysgym.agents.learned.congestion.evolution import (
     EvolutionSearch,
     ask,
     begin_or_resume,
+    check_count,
     check_positive,
     checked_scenario,
     new_distribution,
@@ -34,7 +35,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import VERSION, Lesson,
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.scenarios import CongestionScenario, load_scenario
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 
 POPULATION = 14
 GENERATIONS_A_VALIDATION = 2
@@ -62,6 +63,18 @@ class SearchedLaw:
     def searched(self) -> list[Constant]:
         """Constants that a search sets. A point has a coordinate for each: doublings of its first value."""
         return [constant for constant in self.constants if constant.searched]
+
+    def searching(self, names: Sequence[str]) -> SearchedLaw:
+        """Return the law with other constants marked as searched.
+
+        Raises:
+            UnknownName: If it has no such constant.
+        """
+        known = [constant.name for constant in self.constants]
+        for name in names:
+            if name not in known:
+                raise UnknownName("constant", name, known)
+        return replace(self, constants=[one._replace(searched=one.name in names) for one in self.constants])
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -98,6 +111,7 @@ class Search(EvolutionSearch):
         seed: Seed of the random draws.
         scenarios: Given scenarios.
         neighbours: Names of the laws with which links are shared.
+        networks: Networks of the study in a generation.
         sigma: Width of the first distribution, in doublings.
         generations: Number of generations so far.
         steps: Decision intervals simulated, without those of the baseline and of validations.
@@ -111,6 +125,7 @@ class Search(EvolutionSearch):
     seed: int
     scenarios: list[CongestionScenario]
     neighbours: list[str]
+    networks: int
     sigma: float
     generations: int
     steps: int
@@ -124,13 +139,14 @@ class Search(EvolutionSearch):
         law: SearchedLaw,
         scenarios: list[CongestionScenario],
         neighbours: list[str],
+        networks: int,
         sigma: float,
         seed: int,
     ) -> Search:
         """Return a search around the first values."""
         start = np.zeros(len(law.searched))
         evolution = new_distribution(start, sigma, seed, population=POPULATION, bounds=law.bounds)
-        return cls(law, evolution, seed, scenarios, neighbours, sigma, 0, 0, 0.0, start, math.inf)
+        return cls(law, evolution, seed, scenarios, neighbours, networks, sigma, 0, 0, 0.0, start, math.inf)
 
     def asked(self) -> dict[str, Any]:
         """Return what a search that is resumed must have in common with this one."""
@@ -139,6 +155,7 @@ class Search(EvolutionSearch):
             "list of constants": [constant.name for constant in self.law.searched],
             "list of scenarios": [one.sha256() for one in self.scenarios],
             "list of neighbours": self.neighbours,
+            "number of networks": self.networks,
             "version of lessons": VERSION,
             "seed": self.seed,
             "sigma": self.sigma,
@@ -165,7 +182,8 @@ class Search(EvolutionSearch):
         return self.keep_if_best(float(losses[0]))
 
     def _lessons(self, split: str, seed: int, number: int) -> list[Lesson]:
-        return draw_lessons(self.scenarios, self.neighbours, split, np.random.default_rng([seed, number]))
+        rng = np.random.default_rng([seed, number])
+        return draw_lessons(self.scenarios, self.neighbours, split, rng, self.networks)
 
 
 def search_law(
@@ -179,6 +197,8 @@ def search_law(
     progress: Callable[[int], None] | None = None,
     also_on: Sequence[str] = (),
     neighbours: Sequence[str] = NEIGHBOURS,
+    networks: int = 0,
+    constants: Sequence[str] = (),
     sigma: float = 0.2,
 ) -> Path:
     """Search for constants on the train split of scenarios, on random networks and beside other laws.
@@ -195,6 +215,9 @@ def search_law(
         progress: Callback with the number of intervals so far.
         also_on: Names or files of the other scenarios.
         neighbours: Names of the laws with which links are shared.
+        networks: Number of networks of a generation, drawn as those of ``sysgym study networks``. With
+            some, lessons beside other laws are more and longer, too.
+        constants: Names of the constants to search for; none: those that the law says.
         sigma: Width of the first distribution, in doublings of the constants.
 
     Returns:
@@ -202,18 +225,21 @@ def search_law(
 
     Raises:
         MissingExtra: If cmaes is not installed.
-        SysgymError: If a scenario is not for DatacenterCC, the width is not positive, the neighbours are no
-            list, or the folder holds another search.
-        UnknownName: If there is no such neighbour.
+        SysgymError: If a scenario is not for DatacenterCC, the width is not positive, the number of networks
+            is negative, neighbours or constants are no list, or the folder holds another search.
+        UnknownName: If there is no such neighbour or constant.
     """
     folder = Path(out)
     chosen = [checked_scenario(one, law.form.agent) for one in (scenario, *map(load_scenario, also_on))]
     check_positive("sigma", sigma, 0.2)
-    if isinstance(neighbours, str):
-        raise SysgymError(f'neighbours is {neighbours!r}; expected a list of laws, as ["{neighbours}"]')
+    for name, names, what in (("neighbours", neighbours, "laws"), ("constants", constants, "names")):
+        if isinstance(names, str):
+            raise SysgymError(f'{name} is {names!r}; expected a list of {what}, as ["{names}"]')
     for name in neighbours:
         get_transport(name)
-    search = Search.new(law, chosen, list(neighbours), float(sigma), seed)
+    check_count("networks", networks, 40)
+    law = law.searching(constants) if constants else law
+    search = Search.new(law, chosen, list(neighbours), networks, float(sigma), seed)
     begin_or_resume(search, folder, resume)
     judge = Judge()
     if search.generations == 0:
@@ -227,5 +253,11 @@ def search_law(
         lambda: search.validate(judge),
         progress,
     )
-    asked = {"also_on": list(also_on), "neighbours": search.neighbours, "sigma": search.sigma}
+    asked = {
+        "also_on": list(also_on),
+        "neighbours": search.neighbours,
+        "networks": networks,
+        "constants": list(constants),
+        "sigma": search.sigma,
+    }
     return write_law(search, folder, law.form, law.constants_at(search.best), asked)

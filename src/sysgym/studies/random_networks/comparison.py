@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sysgym.bench.leaderboard.power import CLASSICS, LEAST_QUEUE_BYTES, log_power
 from sysgym.bench.statistics import Interval, estimate, mean
 from sysgym.bench.tables import Table, interval_text
-from sysgym.studies.random_networks.drawing import KINDS
+from sysgym.envs.congestion.random_networks import KINDS
 from sysgym.studies.random_networks.study import BY_RATE, FAIR, REFERENCES, WITH_TELEMETRY, RandomNetworks
 
 Array: TypeAlias = NDArray[np.float64]

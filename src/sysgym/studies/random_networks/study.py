@@ -9,27 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import Field
 
-from sysgym.agents.congestion.max import MaxAgent
+from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.leaderboard.power import CLASSICS
 from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name
 from sysgym.bench.results.versions import must_match, versions
-from sysgym.bench.run.episodes import play
 from sysgym.bench.run.pool import PLAYING
-from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.fair_sharing import fair_slowdowns
 from sysgym.envs.congestion.datacenter.metrics import slowdown_quantiles
+from sysgym.envs.congestion.random_networks import SPLIT, Network, draw_networks
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
 from sysgym.studies.kept_rows import KeptRow, run_kept
 from sysgym.studies.neighbours import transport_of
-from sysgym.studies.random_networks.drawing import SPLIT, Network, draw_networks
 
 ROWS = "networks.jsonl"
 WITH_TELEMETRY, BY_RATE, FAIR = "hpcc", "swift_by_rate", "fair_sharing"
@@ -103,8 +100,7 @@ class NetworkJob:
         if self.law is None:
             metrics = _fair(scenario, self.seed)
         else:
-            whole, of_arrivals = play_by_parts(scenario, self.seed, transport_of(self.law))
-            metrics = {**whole, **of_arrivals}
+            metrics = Episode(scenario, SPLIT, self.seed).play_arrivals(transport_of(self.law))
         return {
             "law": self.name,
             "contender": self.law and self.law.to_json(),
@@ -205,35 +201,6 @@ def run_random_networks(
     """
     path = folder / ROWS
     return run_kept(settings.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
-
-
-def play_by_parts(
-    scenario: CongestionScenario, seed: int, law: Transport
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Play an episode of the test split; return its metrics, and some of the time in which flows arrive.
-
-    After the last arrival the network empties. A law that takes longer for that has a shorter p99 queue.
-
-    Returns:
-        Metrics of the episode, and p99 queue and goodput up to the last arrival: those of the whole episode
-        where flows arrive to the end.
-    """
-    last_s = getattr(scenario.workload, "last_arrival_s", None)
-    goodputs_bps: list[float] = []
-    of_arrivals: dict[str, float] = {}
-    with closing(DatacenterCC(scenario=scenario, split=SPLIT, transport=law)) as env:
-
-        def note(step: int, info: dict[str, Any]) -> None:
-            if last_s is None or of_arrivals:
-                return
-            goodputs_bps.append(info["metrics"]["goodput_bps"])
-            if env.network.now_s > last_s - 0.5 * scenario.control.decision_interval_s:
-                queues_bytes = env.network.queue_quantile_bytes(0.99)[env.fabric.port_links]
-                of_arrivals["queue_p99_bytes"] = float(queues_bytes.max())
-                of_arrivals["goodput_bps"] = float(np.mean(goodputs_bps))
-
-        metrics: dict[str, float] = play(env, MaxAgent(), seed, note).info["episode_metrics"]
-    return metrics, of_arrivals or {name: metrics[name] for name in ("queue_p99_bytes", "goodput_bps")}
 
 
 def _fair(scenario: CongestionScenario, seed: int) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.studies.random_networks.drawing import (
+from sysgym.envs.congestion.random_networks import (
     BUFFER_PACKETS,
     KINDS,
     PACKET_BITS,

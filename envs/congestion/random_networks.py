@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sysgym.agents.learned.congestion.law_search.lessons import log_uniform
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 RATES_BPS = 20e6, 400e9
@@ -75,7 +74,7 @@ class _Line(NamedTuple):
 
 
 def draw_networks(number: int, seed: int) -> list[Network]:
-    """Return networks, an equal number of each kind.
+    """Return networks with seeds of the test split, an equal number of each kind.
 
     Each comes from a generator of its own, so that more networks leave the first ones as they are.
 
@@ -83,14 +82,21 @@ def draw_networks(number: int, seed: int) -> list[Network]:
         number: Number of networks.
         seed: Seed of the draw.
     """
-    networks = []
-    for index in range(number):
-        rng = np.random.default_rng([seed, index])
-        kind = list(KINDS)[index % len(KINDS)]
-        scenario = KINDS[kind](rng)
-        first, last = scenario.splits[SPLIT].seeds
-        networks.append(Network(kind, scenario, int(rng.integers(first, last + 1))))
-    return networks
+    generators = (np.random.default_rng([seed, index]) for index in range(number))
+    return [draw_network(index, SPLIT, rng) for index, rng in enumerate(generators)]
+
+
+def draw_network(index: int, split: str, rng: np.random.Generator) -> Network:
+    """Return a network of the kind whose turn it is, with a seed of a split."""
+    kind = list(KINDS)[index % len(KINDS)]
+    scenario = KINDS[kind](rng)
+    first, last = scenario.splits[split].seeds
+    return Network(kind, scenario, int(rng.integers(first, last + 1)))
+
+
+def log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
+    """Return a number whose logarithm is uniform between those of two others."""
+    return math.exp(rng.uniform(math.log(least), math.log(most)))
 
 
 def _fabric(scenario: str, links: int, sharing: int, rng: np.random.Generator) -> CongestionScenario:
