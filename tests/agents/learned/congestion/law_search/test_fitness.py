@@ -7,13 +7,16 @@ import pytest
 
 from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.agents.learned.congestion.law_search.fitness import (
+    SLOWER_WEIGHT,
     SPARED_SLOWDOWN,
     WEIGHTS,
     WORSE_SLOWDOWN_WEIGHT,
     Judge,
     compare,
+    compare_on_network,
     loss_of_fairness,
     loss_of_kind,
+    loss_of_networks,
     loss_of_share,
 )
 from sysgym.agents.learned.congestion.law_search.lessons import (
@@ -24,10 +27,12 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     ITSELF,
     LINKS,
     LOTS,
+    NETWORKS,
     OWN_FLOWS,
     SLOW,
     Lesson,
 )
+from sysgym.emulator.packets.transports import get_transport
 from sysgym.emulator.packets.transports.searched.adaptive_target import CONSTANTS, adaptive_target_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
 
@@ -115,6 +120,43 @@ def test_unfairness_costs_until_it_is_a_fifth_and_crowds_cost_more() -> None:
         assert fair == 0.0 < less < least
         assert least == pytest.approx(starving)
     assert loss_of_fairness(CROWDS, 0.97) == pytest.approx(5.0 * loss_of_fairness(ITSELF, 0.97))
+
+
+def test_on_networks_the_power_over_the_rivals_counts_and_slower_flows_cost() -> None:
+    def loss(**changes: float) -> float:
+        metrics = {name: value * changes.get(name, 1.0) for name, value in BASELINE.items()}
+        rival = {**BASELINE, "queue_p99_bytes": 2e5}
+        return loss_of_networks([compare_on_network(metrics, BASELINE, rival)])
+
+    ahead = -np.log(2.0)
+    assert loss() == pytest.approx(ahead), "half of the rival's queue"
+    assert loss(queue_p99_bytes=2.0) == pytest.approx(0.0)
+    assert loss(queue_p99_bytes=1e-9) == loss(queue_p99_bytes=1e-3), "two packets and less are equal"
+    assert loss(fct_slowdown_p99_large=0.5) == pytest.approx(ahead), (
+        "only the p99 of all flows is of the power"
+    )
+    slower = SLOWER_WEIGHT * np.log(1.1)
+    assert loss(fct_slowdown_p99_large=1.1) == pytest.approx(ahead + slower)
+    assert loss(fct_slowdown_p99=1.1) == pytest.approx(ahead + slower + np.log(1.1))
+
+
+def test_a_law_under_which_no_flow_ends_has_little_power() -> None:
+    none = {name: BASELINE[name] for name in ("goodput_bps", "queue_p99_bytes")}
+    assert loss_of_networks([compare_on_network(none, BASELINE, BASELINE)]) == pytest.approx(
+        np.log(1e4 / 10.0)
+    )
+
+
+def test_a_judge_compares_with_swift_on_networks() -> None:
+    changes = {"workload.last_arrival_s": 2e-4, "control.episode_steps": 20}
+    scenario = load_scenario("leafspine-2to1-websearch-drained", overrides=changes, expect=CongestionScenario)
+    lessons = [Lesson(NETWORKS, Episode(scenario, "train", seed)) for seed in (1, 2)]
+    dctcp, swift = Judge(1).losses([get_transport("dctcp"), get_transport("swift")], lessons)
+    found = [lesson.episode.play_arrivals("swift") for lesson in lessons]
+    baseline = [lesson.episode.play_arrivals("dctcp") for lesson in lessons]
+    pairs = list(zip(found, baseline, strict=True))
+    assert swift == pytest.approx(2.0 * loss_of_networks([compare_on_network(a, b, a) for a, b in pairs]))
+    assert dctcp == pytest.approx(2.0 * loss_of_networks([compare_on_network(b, b, a) for a, b in pairs]))
 
 
 def test_a_judge_says_the_same_on_any_number_of_threads() -> None:

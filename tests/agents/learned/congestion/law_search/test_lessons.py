@@ -16,9 +16,13 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     INCAST,
     ITSELF,
     LINKS,
+    LONG_SHARED_PACKETS,
     LOTS,
+    NETWORKS,
+    PACKET_BITS,
     SLOW,
     Lesson,
+    datacenter_link,
     draw_lessons,
     random_collective,
     random_crowd,
@@ -44,6 +48,25 @@ def test_there_is_a_lesson_of_every_kind() -> None:
     networks = [LINKS] * 4 + [SLOW] * 2 + [LOTS] * 2 + [COLLECTIVES] * 3
     shared = ["cubic"] * 2 + ["swift"] * 2 + [ITSELF] + [CROWDS] * 12
     assert kinds == [FLOWS] * 2 + [INCAST] * 2 + networks + shared
+
+
+def test_networks_of_the_study_come_with_more_crowds_and_longer_lessons_beside_others() -> None:
+    scenarios = [load_scenario(SCENARIOS[0], expect=CongestionScenario)]
+    few, many = (
+        draw_lessons(scenarios, ["cubic"], "train", np.random.default_rng(2), networks) for networks in (0, 5)
+    )
+
+    def kinds(lessons: list[Lesson]) -> dict[str, int]:
+        return {kind: sum(one.kind == kind for one in lessons) for kind in (NETWORKS, "cubic", CROWDS)}
+
+    assert kinds(few) == {NETWORKS: 0, "cubic": 2, CROWDS: 12}
+    assert kinds(many) == {NETWORKS: 5, "cubic": 6, CROWDS: 24}
+    longest = max((one for one in many if one.kind == "cubic"), key=lambda one: one.duration_s)
+    line_bps = longest.episode.scenario.topology.link_rate_bps
+    assert longest.duration_s * line_bps == pytest.approx(LONG_SHARED_PACKETS * PACKET_BITS)
+    for lesson in (one for one in many if one.kind == NETWORKS):
+        first, last = lesson.episode.scenario.splits["train"].seeds
+        assert first <= lesson.episode.seed <= last
 
 
 def test_the_same_seed_draws_the_same_lessons() -> None:
@@ -83,6 +106,7 @@ def test_random_networks_are_valid_scenarios(seed: int) -> None:
         ("parking-lot-4", random_lot(rng)),
         ("alltoall-fattree-k4", random_collective(rng)),
         ("dumbbell-10g", random_crowd(rng)),
+        ("dumbbell-10g", datacenter_link(rng)),
     ):
         scenario: Any = load_scenario(base, overrides=dict(changes), expect=CongestionScenario)
         assert scenario.queue.ecn_threshold_bytes <= scenario.queue.buffer_bytes

@@ -68,6 +68,26 @@ def test_points_are_doublings_within_bounds(law: SearchedLaw) -> None:
         law.transport_at(corner)  # raises nothing
 
 
+def test_other_constants_can_be_searched_than_those_that_the_law_says(
+    small: CongestionScenario, tmp_path: Path
+) -> None:
+    chosen = ["pace", "target"]
+    assert [one.name for one in ADAPTIVE_SWIFT.searching(chosen).searched] == ["target", "pace"]
+    path = train(
+        "adaptive_swift", small, total_steps=2 * STEPS_A_GENERATION, out=tmp_path, seed=5,
+        hyper_parameters={"neighbours": ["dctcp"], "constants": chosen},
+    )  # fmt: skip
+    found = ADAPTIVE_SWIFT.form.read(path)
+    assert found.hyper_parameters["constants"] == chosen
+    first = [one.value for one in ADAPTIVE_SWIFT.constants]
+    changed = {
+        one.name
+        for one, value, old in zip(ADAPTIVE_SWIFT.constants, found.parameters, first, strict=True)
+        if value != old
+    }
+    assert changed <= set(chosen)
+
+
 @LAWS
 def test_a_search_that_finds_nothing_better_keeps_its_start(
     law: SearchedLaw, small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -108,6 +128,12 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     other = {**arguments, "hyper_parameters": {"neighbours": ["cubic"]}}
     with pytest.raises(SysgymError, match="has another list of neighbours"):
         train("adaptive_target", small, **other, resume=True)  # type: ignore[arg-type]
+    others = {**arguments, "hyper_parameters": {"neighbours": ["dctcp"], "constants": ["pace"]}}
+    with pytest.raises(SysgymError, match="has another list of constants"):
+        train("adaptive_target", small, **others, resume=True)  # type: ignore[arg-type]
+    broad = {**arguments, "hyper_parameters": {"neighbours": ["dctcp"], "networks": 3}}
+    with pytest.raises(SysgymError, match="has another number of networks"):
+        train("adaptive_target", small, **broad, resume=True)  # type: ignore[arg-type]
     with monkeypatch.context() as patched:
         patched.setattr(search, "VERSION", 0)
         with pytest.raises(SysgymError, match="has another version of lessons"):
@@ -149,6 +175,10 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
         ("sigma", -1.0, SysgymError, "sigma is -1.0; expected a positive number"),
         ("neighbours", ["nobody"], UnknownName, "nobody"),
         ("neighbours", "cubic", SysgymError, "expected a list of laws"),
+        ("constants", ["speed"], UnknownName, "speed"),
+        ("constants", "pace", SysgymError, r'constants is \'pace\'; expected a list of names, as \["pace"\]'),
+        ("networks", -1, SysgymError, "networks is -1; expected a whole number of 0 or more, as 40"),
+        ("networks", "many", SysgymError, "networks is 'many'"),
     ):
         with pytest.raises(error, match=words):
             train("adaptive_target", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={name: value})
