@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +26,8 @@ class Episode:
 
     def play(self, transport: str | Transport) -> dict[str, float]:
         """Return the metrics of the episode with all flows on a transport."""
-        env = DatacenterCC(scenario=self.scenario, split=self.split, transport=transport)
-        _, info = play_episode(env, MaxAgent(), options={"episode_seed": self.seed})
-        metrics: dict[str, float] = info["episode_metrics"]
-        return metrics
+        with closing(self._environment(transport)) as env:
+            return self._metrics(env)
 
     def play_by_parts(self, transport: str | Transport) -> tuple[dict[str, float], dict[str, float]]:
         """Return the metrics of the episode, and some of the time in which flows arrive.
@@ -41,7 +41,7 @@ class Episode:
         last_s = getattr(self.scenario.workload, "last_arrival_s", None)
         goodputs_bps: list[float] = []
         of_arrivals: dict[str, float] = {}
-        env = DatacenterCC(scenario=self.scenario, split=self.split, transport=transport)
+        env = self._environment(transport)
 
         def note(info: dict[str, Any]) -> None:
             if last_s is None or of_arrivals:
@@ -52,14 +52,25 @@ class Episode:
                 of_arrivals["queue_p99_bytes"] = float(queues_bytes.max())
                 of_arrivals["goodput_bps"] = float(np.mean(goodputs_bps))
 
-        _, info = play_episode(env, MaxAgent(), options={"episode_seed": self.seed}, each_step=note)
-        metrics: dict[str, float] = info["episode_metrics"]
+        with closing(env):
+            metrics = self._metrics(env, note)
         return metrics, of_arrivals or {name: metrics[name] for name in ("queue_p99_bytes", "goodput_bps")}
 
     def play_arrivals(self, transport: str | Transport) -> dict[str, float]:
         """Return the metrics of the episode, with p99 queue and goodput up to the last arrival."""
         whole, of_arrivals = self.play_by_parts(transport)
         return {**whole, **of_arrivals}
+
+    def _environment(self, transport: str | Transport) -> DatacenterCC:
+        return DatacenterCC(scenario=self.scenario, split=self.split, transport=transport)
+
+    def _metrics(
+        self, env: DatacenterCC, each_step: Callable[[dict[str, Any]], None] | None = None
+    ) -> dict[str, float]:
+        options = {"episode_seed": self.seed}
+        _, info = play_episode(env, MaxAgent(), options=options, each_step=each_step)
+        metrics: dict[str, float] = info["episode_metrics"]
+        return metrics
 
 
 @dataclass

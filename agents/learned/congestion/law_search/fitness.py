@@ -33,6 +33,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     Lesson,
 )
 from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.random_networks import NONE_ENDED
 from sysgym.envs.congestion.sharing import measure_sharing
 
 BASELINE, RIVAL = "dctcp", "swift"
@@ -82,8 +83,6 @@ SLOWER_WEIGHT = 2.5
 
 LEAST_QUEUE_BYTES = 3_000.0
 """Queue below which queues count as equal: two packets."""
-NONE_ENDED = 1e4
-"""p99 slowdown of a law under which no flow ends."""
 
 _SLOWDOWN = "fct_slowdown_"
 
@@ -94,9 +93,7 @@ def compare(metrics: Metrics, baseline: Metrics) -> dict[str, float]:
     """Return the logarithm of each metric over the baseline's, and the shortfall of fairness."""
     queue, least = "queue_p99_bytes", LEAST_QUEUE_BYTES
     found = {queue: math.log(max(metrics[queue], least) / max(baseline[queue], least))}
-    for name, value in metrics.items():
-        if name.startswith(_SLOWDOWN) and name in baseline:
-            found[name] = math.log(value / baseline[name])
+    found |= _slowdowns(metrics, baseline)
     found["goodput_bps"] = math.log(max(metrics["goodput_bps"], 1.0) / max(baseline["goodput_bps"], 1.0))
     if "jain_index" in metrics:
         found["unfair"] = max(min(LINKS_FAIRNESS, baseline["jain_index"]) - metrics["jain_index"], 0.0)
@@ -121,12 +118,16 @@ def loss_of_kind(kind: str, compared: Sequence[Metrics]) -> float:
 
 def compare_on_network(metrics: Metrics, baseline: Metrics, rival: Metrics) -> dict[str, float]:
     """Return the logarithms of the power over the rival's, and of each slowdown over the baseline's."""
-    found = {
+    return {**_slowdowns(metrics, baseline), "power": _log_power(metrics) - _log_power(rival)}
+
+
+def _slowdowns(metrics: Metrics, baseline: Metrics) -> dict[str, float]:
+    """Return the logarithm of each slowdown over the baseline's, where both have it."""
+    return {
         name: math.log(value / baseline[name])
         for name, value in metrics.items()
         if name.startswith(_SLOWDOWN) and name in baseline
     }
-    return {**found, "power": _log_power(metrics) - _log_power(rival)}
 
 
 def _log_power(metrics: Metrics) -> float:
@@ -143,6 +144,7 @@ def loss_of_networks(compared: Sequence[Metrics]) -> float:
 
 
 def _means(compared: Sequence[Metrics]) -> dict[str, float]:
+    """Return the mean of each metric over the episodes that have it, in an order that no process changes."""
     names = {name for one in compared for name in one}
     return {name: float(np.mean([one[name] for one in compared if name in one])) for name in sorted(names)}
 

@@ -105,7 +105,7 @@ def draw_lessons(
 
     Args:
         scenarios: Scenarios of which two episodes each are drawn.
-        neighbours: Names of the laws with which a link is shared in two lessons each.
+        neighbours: Names of the laws with which a link is shared: in two lessons each, with networks six.
         split: Split of the seeds.
         rng: Generator of seeds and networks.
         networks: Number of networks of the study; more than 0 for more and longer lessons beside others, too.

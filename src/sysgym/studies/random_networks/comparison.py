@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sysgym.bench.leaderboard.power import CLASSICS, LEAST_QUEUE_BYTES, log_power
 from sysgym.bench.statistics import Interval, estimate, mean
 from sysgym.bench.tables import Table, interval_text
-from sysgym.envs.congestion.random_networks import KINDS
+from sysgym.envs.congestion.random_networks import KINDS, NONE_ENDED
 from sysgym.studies.random_networks.study import BY_RATE, FAIR, REFERENCES, WITH_TELEMETRY, RandomNetworks
 
 Array: TypeAlias = NDArray[np.float64]
@@ -28,9 +28,6 @@ EQUAL = 0.001
 
 CLEAR = 0.05
 """Relative difference from which a slowdown counts as worse, or as better."""
-
-NONE_ENDED = 1e4
-"""p99 slowdown of a law under which no flow ends."""
 
 SIZES = {
     "": "all flows",
