@@ -18,78 +18,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from sysgym.bench.tables import markdown_table
 from sysgym.cli.parallel import in_parallel
 from sysgym.emulator.packets.transports import Transport, get_transport
-from sysgym.envs.congestion.random_networks import log_uniform
+from sysgym.envs.congestion.random_links import NETWORK, Link, draw_crowd, draw_shared_link
 from sysgym.envs.congestion.sharing import Sharing, measure_sharing
-from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 from sysgym.studies.neighbours import transports_of
 
-NETWORK = "dumbbell-10g"
-PACKET_BITS = 12_000
 FULL = 0.6
 """Mean queue over the buffer from which a buffer counts as full."""
 
 FAIR = 2.0 / 3.0, 4.0 / 3.0
 """Shares between which each of two laws has at least half of what the other has."""
-
-
-class Link(NamedTuple):
-    """Link that was drawn.
-
-    Attributes:
-        scenario: Dumbbell.
-        duration_s: Length of an episode.
-    """
-
-    scenario: CongestionScenario
-    duration_s: float
-
-
-def draw_crowd(rng: np.random.Generator) -> Link:
-    """Return a link for many flows of one law."""
-    rate_bps = log_uniform(rng, 0.5e9, 100e9)
-    flows_per_pair = int(log_uniform(rng, 2.0, 64.99))
-    duration_s = log_uniform(rng, 80e3, 160e3) * PACKET_BITS / rate_bps
-    changes = {
-        "topology.link_rate_bps": rate_bps,
-        "topology.link_delay_s": log_uniform(rng, 1e-6, 50e-6),
-        "workload.flows_per_pair": flows_per_pair,
-        "workload.start_jitter_s": duration_s * rng.uniform(0.001, 0.3),
-        "transport.initial_window_packets": int(rng.choice([1, 2, 10, 10, 10])),
-    }
-    return _link(changes, duration_s, int(log_uniform(rng, 200e3, 4e6)), rng)
-
-
-def draw_shared(rng: np.random.Generator) -> Link:
-    """Return a link for few flows of two laws."""
-    rate_bps = log_uniform(rng, 0.1e9, 40e9)
-    changes = {
-        "topology.link_rate_bps": rate_bps,
-        "topology.link_delay_s": log_uniform(rng, 1e-6, 60e-6),
-        "topology.hosts_per_side": int(rng.choice([2, 4])),
-        "workload.flows_per_pair": int(rng.choice([1, 1, 2, 3, 6])),
-    }
-    return _link(changes, 300e3 * PACKET_BITS / rate_bps, int(log_uniform(rng, 150e3, 3e6)), rng)
-
-
-def _link(changes: Mapping[str, Any], duration_s: float, buffer_bytes: int, rng: np.random.Generator) -> Link:
-    packets_an_ack = int(rng.choice([1, 2]))
-    scenario = load_scenario(NETWORK, expect=CongestionScenario).with_overrides(
-        {
-            **changes,
-            "queue.buffer_bytes": buffer_bytes,
-            "queue.ecn_threshold_bytes": int(buffer_bytes * rng.uniform(0.04, 0.5)),
-            "transport.delayed_ack_packets": packets_an_ack,
-        }
-    )
-    return Link(scenario, duration_s)
 
 
 def draw(
@@ -161,7 +105,7 @@ def main() -> None:
             links = draw(draw_crowd, given.crowds, given.seed, given.path_delay)
             print(crowd_table(laws, links), end="\n\n")
         if given.shared:
-            links = draw(draw_shared, given.shared, given.seed, given.path_delay)
+            links = draw(draw_shared_link, given.shared, given.seed, given.path_delay)
             print(shared_table(laws, given.beside, links))
     except SysgymError as error:
         sys.exit(f"error: {error}")

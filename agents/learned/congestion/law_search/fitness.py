@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.episodes import Baseline
 from sysgym.agents.learned.congestion.law_search.lessons import (
+    ANY_CROWDS,
     COLLECTIVES,
     CROWDS,
     FLOWS,
@@ -28,7 +29,6 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     LINKS,
     LOTS,
     NETWORKS,
-    OWN_FLOWS,
     SLOW,
     Lesson,
 )
@@ -62,7 +62,7 @@ LEAST_FAIRNESS = 0.985
 """Jain's index from which flows of the law share well enough."""
 MOST_UNFAIR = 0.2
 """Shortfall from which it costs no more; about a fifth of the flows starve there."""
-FAIRNESS_WEIGHTS = {ITSELF: 20.0, CROWDS: 100.0}
+FAIRNESS_WEIGHTS = {ITSELF: 20.0, CROWDS: 100.0, ANY_CROWDS: 100.0}
 """Weights of the mean shortfall; few crowds do not share, and in those it is large."""
 LINKS_FAIRNESS = 0.98
 LINKS_FAIRNESS_WEIGHT = 4.0
@@ -75,6 +75,7 @@ SHARE_WEIGHTS = 0.3, 2.0
 
 KIND_WEIGHTS = {
     FLOWS: 2.5, INCAST: 1.0, LINKS: 1.0, SLOW: 1.0, LOTS: 1.0, COLLECTIVES: 1.5, CROWDS: 1.0, ITSELF: 1.0,
+    ANY_CROWDS: 1.0,
 }  # fmt: skip
 NEIGHBOUR_WEIGHT = 0.4
 NETWORKS_WEIGHT = 2.0
@@ -194,11 +195,11 @@ class Judge:
             return compare_on_network(lesson.episode.play_arrivals(law), *known)
         if known:
             return compare(lesson.episode.play(law), *known)
-        other = law if lesson.kind in OWN_FLOWS else get_transport(lesson.kind)
+        other = get_transport(lesson.beside) if lesson.beside else law
         sharing = measure_sharing(lesson.episode.scenario, law, other, lesson.duration_s, lesson.episode.seed)
-        if lesson.kind in OWN_FLOWS:
-            return {"loss": loss_of_fairness(lesson.kind, sharing.jain_index)}
-        return {"loss": loss_of_share(sharing.share)}
+        if lesson.beside:
+            return {"loss": loss_of_share(sharing.share)}
+        return {"loss": loss_of_fairness(lesson.kind, sharing.jain_index)}
 
     @staticmethod
     def _total(lessons: Sequence[Lesson], found: Sequence[dict[str, float]]) -> float:

@@ -10,6 +10,7 @@ senders is `incast-64`, and random networks are variations of `dumbbell-10g`, `p
 
 A search may ask for networks of ``sysgym study networks`` besides, with seeds of the training split.
 It then has more crowds, and longer lessons beside other laws: CUBIC gains or loses its share in a second.
+It may also ask for links of ``scripts/laws/drawn_links.py``, which vary more than those above.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from sysgym.agents.learned.congestion.episodes import Episode
+from sysgym.envs.congestion.random_links import draw_crowd, draw_shared_link
 from sysgym.envs.congestion.random_networks import draw_network, log_uniform
 from sysgym.envs.congestion.sharing import WINDOWS
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -30,11 +32,9 @@ SLOW, LOTS, COLLECTIVES = "slow links", "parking lots", "rounds of messages"
 """Kinds of lessons compared with DCTCP: flows that end, bursts of them, long-lived flows; slow links with few
 of them, several bottlenecks in a row, and messages that wait for each other."""
 
-ITSELF, CROWDS = "itself", "crowds"
-OWN_FLOWS = ITSELF, CROWDS
+ITSELF, CROWDS, ANY_CROWDS = "itself", "crowds", "crowds on any link"
 """Kinds of lessons in which the law's flows share a link with each other: few, and so many that windows are a
-packet and less, where a law may take its own flows for another law. If others share it, the kind is their
-law."""
+packet and less, where a law may take its own flows for another law."""
 
 NETWORKS = "random networks"
 """Kind of lesson on the networks of :mod:`sysgym.envs.congestion.random_networks`."""
@@ -54,6 +54,8 @@ CROWDS_A_GENERATION = 12
 LONG_LINKS_OF_A_NEIGHBOUR = 4
 MORE_CROWDS = 12
 """Further numbers where networks are asked for."""
+CROWDS_OF_A_LINK = 3
+"""Crowds on any link, for each link of any kind that is shared with each law."""
 PACKET_BITS = 12_000
 STEPS = 100
 """Decision intervals of an episode that is compared with DCTCP, at most."""
@@ -78,15 +80,16 @@ class Lesson:
     """Episode in which laws are compared.
 
     Attributes:
-        kind: FLOWS, INCAST, LINKS, SLOW, LOTS, COLLECTIVES, NETWORKS, ITSELF, CROWDS, or the name of a law
-            with which the link is shared.
+        kind: One of the kinds above, or the kind of link that is shared with another law.
         episode: Scenario, split and seed.
         duration_s: Simulated time of a shared link or a crowd; 0 otherwise.
+        beside: Name of the law with which the link is shared; empty if with nobody.
     """
 
     kind: str
     episode: Episode
     duration_s: float = 0.0
+    beside: str = ""
 
     @property
     def steps(self) -> int:
@@ -100,6 +103,7 @@ def draw_lessons(
     split: str,
     rng: np.random.Generator,
     networks: int = 0,
+    links: int = 0,
 ) -> list[Lesson]:
     """Return the lessons of a generation.
 
@@ -109,6 +113,7 @@ def draw_lessons(
         split: Split of the seeds.
         rng: Generator of seeds and networks.
         networks: Number of networks of the study; more than 0 for more and longer lessons beside others, too.
+        links: Number of links of any kind that are shared with each law, and three crowds for each of them.
     """
     lessons = [_given(scenario, split, rng) for scenario in scenarios for _ in range(EPISODES_OF_A_SCENARIO)]
     bases = {name: load_scenario(name, expect=CongestionScenario) for name in (DUMBBELL, LOT, COLLECTIVE)}
@@ -117,20 +122,30 @@ def draw_lessons(
         for _ in range(number):
             network = bases[base].with_overrides(changes(rng))
             lessons.append(Lesson(kind, _episode(network, split, rng)))
-    beside = [kind for kind in neighbours for _ in range(LINKS_OF_A_NEIGHBOUR)]
-    shared = [(kind, shared_link, SHARED_PACKETS) for kind in (*beside, ITSELF)]
-    shared += [(CROWDS, random_crowd, CROWD_PACKETS)] * CROWDS_A_GENERATION
     if networks > 0:
         drawn = (draw_network(index, split, rng) for index in range(networks))
         lessons += [Lesson(NETWORKS, Episode(one.scenario, split, one.seed)) for one in drawn]
-        beside = [kind for kind in neighbours for _ in range(LONG_LINKS_OF_A_NEIGHBOUR)]
-        shared += [(kind, datacenter_link, LONG_SHARED_PACKETS) for kind in beside]
-        shared += [(CROWDS, random_crowd, CROWD_PACKETS)] * MORE_CROWDS
-    for kind, link, packets in shared:
+    shared = [(law, law, shared_link, SHARED_PACKETS) for law in _each(neighbours, LINKS_OF_A_NEIGHBOUR)]
+    shared += [(ITSELF, "", shared_link, SHARED_PACKETS)]
+    shared += [(CROWDS, "", random_crowd, CROWD_PACKETS)] * CROWDS_A_GENERATION
+    if networks > 0:
+        long = _each(neighbours, LONG_LINKS_OF_A_NEIGHBOUR)
+        shared += [(law, law, datacenter_link, LONG_SHARED_PACKETS) for law in long]
+        shared += [(CROWDS, "", random_crowd, CROWD_PACKETS)] * MORE_CROWDS
+    for kind, law, link, packets in shared:
         network = bases[DUMBBELL].with_overrides(link(rng))
         duration_s = packets * PACKET_BITS / network.topology.link_rate_bps
-        lessons.append(Lesson(kind, _episode(network, split, rng), duration_s))
+        lessons.append(Lesson(kind, _episode(network, split, rng), duration_s, law))
+    any_links = [(f"{law} on any link", law, draw_shared_link) for law in _each(neighbours, links)]
+    any_links += [(ANY_CROWDS, "", draw_crowd)] * (CROWDS_OF_A_LINK * links)
+    for kind, law, draw in any_links:
+        network, duration_s = draw(rng)
+        lessons.append(Lesson(kind, _episode(network, split, rng), duration_s, law))
     return lessons
+
+
+def _each(laws: Sequence[str], times: int) -> list[str]:
+    return [law for law in laws for _ in range(times)]
 
 
 def _given(scenario: CongestionScenario, split: str, rng: np.random.Generator) -> Lesson:

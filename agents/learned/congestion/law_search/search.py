@@ -76,6 +76,11 @@ class SearchedLaw:
                 raise UnknownName("constant", name, known)
         return replace(self, constants=[one._replace(searched=one.name in names) for one in self.constants])
 
+    def starting_at(self, values: Sequence[float]) -> SearchedLaw:
+        """Return the law with other first values."""
+        pairs = zip(self.constants, values, strict=True)
+        return replace(self, constants=[one._replace(value=value) for one, value in pairs])
+
     @property
     def bounds(self) -> NDArray[np.float64]:
         """Bounds of a point, shape (n_searched, 2)."""
@@ -112,6 +117,7 @@ class Search(EvolutionSearch):
         scenarios: Given scenarios.
         neighbours: Names of the laws with which links are shared.
         networks: Networks of the study in a generation.
+        links: Links of any kind in a generation, for each neighbour.
         sigma: Width of the first distribution, in doublings.
         generations: Number of generations so far.
         steps: Decision intervals simulated, without those of the baseline and of validations.
@@ -126,6 +132,7 @@ class Search(EvolutionSearch):
     scenarios: list[CongestionScenario]
     neighbours: list[str]
     networks: int
+    links: int
     sigma: float
     generations: int
     steps: int
@@ -140,22 +147,26 @@ class Search(EvolutionSearch):
         scenarios: list[CongestionScenario],
         neighbours: list[str],
         networks: int,
+        links: int,
         sigma: float,
         seed: int,
     ) -> Search:
         """Return a search around the first values."""
         start = np.zeros(len(law.searched))
         evolution = new_distribution(start, sigma, seed, population=POPULATION, bounds=law.bounds)
-        return cls(law, evolution, seed, scenarios, neighbours, networks, sigma, 0, 0, 0.0, start, math.inf)
+        begun = 0, 0, 0.0, start, math.inf
+        return cls(law, evolution, seed, scenarios, neighbours, networks, links, sigma, *begun)
 
     def asked(self) -> dict[str, Any]:
         """Return what a search that is resumed must have in common with this one."""
         return {
             "law": self.law.form.agent,
             "list of constants": [constant.name for constant in self.law.searched],
+            "start": [constant.value for constant in self.law.constants],
             "list of scenarios": [one.sha256() for one in self.scenarios],
             "list of neighbours": self.neighbours,
             "number of networks": self.networks,
+            "number of links": self.links,
             "version of lessons": VERSION,
             "seed": self.seed,
             "sigma": self.sigma,
@@ -183,7 +194,7 @@ class Search(EvolutionSearch):
 
     def _lessons(self, split: str, seed: int, number: int) -> list[Lesson]:
         rng = np.random.default_rng([seed, number])
-        return draw_lessons(self.scenarios, self.neighbours, split, rng, self.networks)
+        return draw_lessons(self.scenarios, self.neighbours, split, rng, self.networks, self.links)
 
 
 def search_law(
@@ -198,7 +209,9 @@ def search_law(
     also_on: Sequence[str] = (),
     neighbours: Sequence[str] = NEIGHBOURS,
     networks: int = 0,
+    links: int = 0,
     constants: Sequence[str] = (),
+    start: str = "",
     sigma: float = 0.2,
 ) -> Path:
     """Search for constants on the train split of scenarios, on random networks and beside other laws.
@@ -217,7 +230,10 @@ def search_law(
         neighbours: Names of the laws with which links are shared.
         networks: Number of networks of a generation, drawn as those of ``sysgym study networks``. With
             some, lessons beside other laws are more and longer, too.
+        links: Number of further links of a generation that are shared with each neighbour, drawn as those
+            of ``scripts/laws/drawn_links.py``; for each there are three of its crowds.
         constants: Names of the constants to search for; none: those that the law says.
+        start: Checkpoint of the law whose constants are the first ones; empty: the law's own.
         sigma: Width of the first distribution, in doublings of the constants.
 
     Returns:
@@ -225,8 +241,9 @@ def search_law(
 
     Raises:
         MissingExtra: If cmaes is not installed.
-        SysgymError: If a scenario is not for DatacenterCC, the width is not positive, the number of networks
-            is negative, neighbours or constants are no list, or the folder holds another search.
+        SysgymError: If a scenario is not for DatacenterCC, the width is not positive, a number is negative,
+            neighbours or constants are no list, the start is no checkpoint of the law, or the folder holds
+            another search.
         UnknownName: If there is no such neighbour or constant.
     """
     folder = Path(out)
@@ -238,8 +255,10 @@ def search_law(
     for name in neighbours:
         get_transport(name)
     check_count("networks", networks, 40)
+    check_count("links", links, 4)
     law = law.searching(constants) if constants else law
-    search = Search.new(law, chosen, list(neighbours), networks, float(sigma), seed)
+    law = _started(law, start)
+    search = Search.new(law, chosen, list(neighbours), networks, links, float(sigma), seed)
     begin_or_resume(search, folder, resume)
     judge = Judge()
     if search.generations == 0:
@@ -257,7 +276,20 @@ def search_law(
         "also_on": list(also_on),
         "neighbours": search.neighbours,
         "networks": networks,
+        "links": links,
         "constants": list(constants),
+        "start": start,
         "sigma": search.sigma,
     }
     return write_law(search, folder, law.form, law.constants_at(search.best), asked)
+
+
+def _started(law: SearchedLaw, start: str) -> SearchedLaw:
+    """Return the law with the constants of a checkpoint as first values, if one is given."""
+    if not isinstance(start, str):
+        raise SysgymError(f'start is {start!r}; expected a checkpoint of the law, as "runs/mine/final.json"')
+    if not start:
+        return law
+    values = law.form.read(start).parameters
+    law.form.transport(values)  # raises an error if one is outside its bounds
+    return law.starting_at(values)

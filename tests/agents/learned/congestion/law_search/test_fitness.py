@@ -20,6 +20,7 @@ from sysgym.agents.learned.congestion.law_search.fitness import (
     loss_of_share,
 )
 from sysgym.agents.learned.congestion.law_search.lessons import (
+    ANY_CROWDS,
     COLLECTIVES,
     CROWDS,
     FLOWS,
@@ -28,7 +29,6 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     LINKS,
     LOTS,
     NETWORKS,
-    OWN_FLOWS,
     SLOW,
     Lesson,
 )
@@ -115,7 +115,7 @@ def test_a_fair_share_costs_nothing_and_both_directions_cost_the_same() -> None:
 
 
 def test_unfairness_costs_until_it_is_a_fifth_and_crowds_cost_more() -> None:
-    for kind in OWN_FLOWS:
+    for kind in (ITSELF, CROWDS, ANY_CROWDS):
         fair, less, least, starving = (loss_of_fairness(kind, jain) for jain in (0.99, 0.98, 0.785, 0.1))
         assert fair == 0.0 < less < least
         assert least == pytest.approx(starving)
@@ -163,7 +163,11 @@ def test_a_judge_says_the_same_on_any_number_of_threads() -> None:
     small = load_scenario("dumbbell-10g", overrides={"control.episode_steps": 4})
     assert isinstance(small, CongestionScenario)
     episode = Episode(small, "train", 1)
-    lessons = [Lesson(LINKS, episode), Lesson("dctcp", episode, 0.005), Lesson(CROWDS, episode, 0.005)]
+    lessons = [
+        Lesson(LINKS, episode),
+        Lesson("dctcp", episode, 0.005, "dctcp"),
+        Lesson(CROWDS, episode, 0.005),
+    ]
     values = np.array([constant.value for constant in CONSTANTS])
     laws = [adaptive_target_transport(values), adaptive_target_transport(values * 1.02)]
     one, two = Judge(1).losses(laws, lessons), Judge(2).losses(laws, lessons)

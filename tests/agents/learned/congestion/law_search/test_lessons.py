@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysgym.agents.learned.congestion.law_search.lessons import (
+    ANY_CROWDS,
     COLLECTIVES,
     CROWDS,
     FLOWS,
@@ -67,6 +68,20 @@ def test_networks_of_the_study_come_with_more_crowds_and_longer_lessons_beside_o
     for lesson in (one for one in many if one.kind == NETWORKS):
         first, last = lesson.episode.scenario.splits["train"].seeds
         assert first <= lesson.episode.seed <= last
+
+
+def test_links_of_any_kind_come_after_the_others_and_change_none_of_them() -> None:
+    scenarios = [load_scenario(SCENARIOS[0], expect=CongestionScenario)]
+    usual, more = (
+        draw_lessons(scenarios, ["cubic", "bbr"], "train", np.random.default_rng(4), 2, links)
+        for links in (0, 2)
+    )
+    assert [one.episode.seed for one in more[: len(usual)]] == [one.episode.seed for one in usual]
+    kinds = ["cubic on any link"] * 2 + ["bbr on any link"] * 2 + [ANY_CROWDS] * 6
+    assert [one.kind for one in more[len(usual) :]] == kinds
+    for one in more[len(usual) :]:
+        assert one.beside == one.kind.removesuffix(" on any link") * (one.kind != ANY_CROWDS)
+        assert one.duration_s > 0.0
 
 
 def test_the_same_seed_draws_the_same_lessons() -> None:

@@ -93,6 +93,33 @@ def test_other_constants_can_be_searched_than_those_that_the_law_says(
     assert changed == set(chosen)
 
 
+def test_a_search_begins_where_another_one_ended(
+    small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[list[float]] = []
+
+    def losses(_: Judge, transports: list[Transport], __: object) -> NDArray[np.float64]:
+        begun.extend(list(one.parameters) for one in transports)
+        return np.zeros(len(transports))
+
+    first = [one.value * (0.9 if one.searched else 1.0) for one in TUNED_SWIFT.constants]
+    there = tmp_path / "there.json"
+    TUNED_SWIFT.form.write(Law(first, [], 0, 0, 0.0, {}, {}), there)
+    monkeypatch.setattr(Judge, "losses", losses)
+    arguments = {"seed": 3, "total_steps": 1, "out": tmp_path / "run"}
+    chosen = {"neighbours": ["dctcp"], "links": 1, "start": str(there)}
+    path = train("tuned_swift", small, hyper_parameters=chosen, **arguments)  # type: ignore[arg-type]
+    np.testing.assert_allclose(begun[0], first)
+    assert TUNED_SWIFT.form.read(path).hyper_parameters["start"] == str(there)
+    with pytest.raises(SysgymError, match="has another start"):
+        train("tuned_swift", small, resume=True, **arguments, hyper_parameters={**chosen, "start": ""})  # type: ignore[arg-type]
+    with pytest.raises(SysgymError, match="has another number of links"):
+        train("tuned_swift", small, resume=True, **arguments, hyper_parameters={**chosen, "links": 2})  # type: ignore[arg-type]
+    TUNED_SWIFT.form.write(Law([1e9] * len(first), [], 0, 0, 0.0, {}, {}), there)
+    with pytest.raises(SysgymError, match=TUNED_SWIFT.constants[0].name):
+        train("tuned_swift", small, hyper_parameters=chosen, total_steps=1, out=tmp_path / "other")
+
+
 @LAWS
 def test_a_search_that_finds_nothing_better_keeps_its_start(
     law: SearchedLaw, small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,6 +211,9 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
         ("constants", "pace", SysgymError, r'constants is \'pace\'; expected a list of names, as \["pace"\]'),
         ("networks", -1, SysgymError, "networks is -1; expected a whole number of 0 or more, as 40"),
         ("networks", "many", SysgymError, "networks is 'many'"),
+        ("links", 1.5, SysgymError, "links is 1.5; expected a whole number of 0 or more, as 4"),
+        ("start", "nowhere.json", SysgymError, "nowhere.json: no such checkpoint"),
+        ("start", 3, SysgymError, "start is 3; expected a checkpoint of the law"),
     ):
         with pytest.raises(error, match=words):
             train("adaptive_target", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={name: value})
