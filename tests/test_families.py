@@ -61,13 +61,15 @@ STUDIES = (
 )
 
 # Other files that may name a family. The first exports every schema by name; the others are about one:
-# the example of the package, the commands for calibration and speed, time series of networks, a world that
-# simulates its messages as packets, and a reader of files whose extra is named after a family.
+# the example of the package, the score of laws, the commands for calibration and speed, time series of
+# networks, a world that simulates its messages as packets, and a reader of files whose extra is named after a
+# family.
 OF_ONE_FAMILY = (
     "scenarios/__init__.py",
     "emulator/accelerators/flows/packets.py",
     "emulator/network_files.py",
     "src/sysgym/__init__.py",
+    "src/sysgym/bench/leaderboard/power.py",
     "src/sysgym/cli/commands/calibrate.py",
     "src/sysgym/cli/commands/perf.py",
     "src/sysgym/series_picture.py",

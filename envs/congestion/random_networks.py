@@ -42,10 +42,6 @@ SPLIT = "test"
 LEAF_SPINE = "leafspine-2to1-websearch-drained"
 
 
-NONE_ENDED = 1e4
-"""p99 slowdown that counts for a law under which no flow ends."""
-
-
 class Network(NamedTuple):
     """Network that was drawn.
 

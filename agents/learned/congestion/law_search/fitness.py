@@ -33,7 +33,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     Lesson,
 )
 from sysgym.emulator.packets.transports import Transport, get_transport
-from sysgym.envs.congestion.random_networks import NONE_ENDED
+from sysgym.envs.congestion.power import LEAST_QUEUE_BYTES, parts_of_power, power
 from sysgym.envs.congestion.sharing import measure_sharing
 
 BASELINE, RIVAL = "dctcp", "swift"
@@ -82,9 +82,6 @@ NETWORKS_WEIGHT = 2.0
 SLOWER_WEIGHT = 2.5
 """Weight of each mean slowdown above the baseline's on networks of the study."""
 
-LEAST_QUEUE_BYTES = 3_000.0
-"""Queue below which queues count as equal: two packets."""
-
 _SLOWDOWN = "fct_slowdown_"
 
 Metrics = Mapping[str, float]
@@ -132,9 +129,7 @@ def _slowdowns(metrics: Metrics, baseline: Metrics) -> dict[str, float]:
 
 
 def _log_power(metrics: Metrics) -> float:
-    slowdown = metrics.get("fct_slowdown_p99", NONE_ENDED)
-    queue_bytes = max(metrics["queue_p99_bytes"], LEAST_QUEUE_BYTES)
-    return math.log(max(metrics["goodput_bps"], 1.0) / (queue_bytes * slowdown))
+    return math.log(power(*parts_of_power(metrics)))
 
 
 def loss_of_networks(compared: Sequence[Metrics]) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.episodes import Baseline, Episode
 from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.power import LEAST_QUEUE_BYTES
 
 BASELINE = "dctcp"
 
@@ -38,9 +39,6 @@ GOODPUT_WEIGHT = 100.0
 LEAST_FAIRNESS = 0.98
 FAIRNESS_WEIGHT = 5.0
 
-_LEAST_QUEUE_BYTES = 3_000.0
-"""Queue below which queues count as equal: one or two packets."""
-
 
 def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:
     """Return the loss of an episode relative to the baseline; negative values are better.
@@ -61,7 +59,7 @@ def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:
 
 
 def _log_ratio(name: str, value: float, baseline: float) -> float:
-    least = _LEAST_QUEUE_BYTES if name.startswith("queue") else 1.0
+    least = LEAST_QUEUE_BYTES if name.startswith("queue") else 1.0
     return math.log(max(max(value, least) / max(baseline, least), ENOUGH[name]))
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sysgym.bench.results.rows import Row
 from sysgym.bench.statistics import RESAMPLES, SEED, Interval, mean_of_means, percentile_interval
+from sysgym.envs.congestion.power import power
 from sysgym.errors import SysgymError
 
 Array = NDArray[np.float64]
@@ -22,8 +23,6 @@ Values = dict[str, Array]
 """Metric by law, shape (n_trainings, n_seeds)."""
 
 CLASSICS = ("reno", "cubic", "dctcp", "newvegas", "bbr", "timely", "swift", "dcqcn")
-LEAST_QUEUE_BYTES = 3_000.0
-"""Queue of two packets, below which queues count as alike."""
 
 
 def values_of(rows: list[Row], metric: str) -> Values:
@@ -49,8 +48,7 @@ def values_of(rows: list[Row], metric: str) -> Values:
 
 def log_power(goodput_bps: Any, queue_p99_bytes: Any, fct_slowdown_p99: Any = 1.0) -> Any:
     """Return log2 of the power of one episode or of many; without flows that end, the slowdown is 1."""
-    over_queue = np.log2(goodput_bps) - np.log2(np.maximum(queue_p99_bytes, LEAST_QUEUE_BYTES))
-    return over_queue - np.log2(fct_slowdown_p99)
+    return np.log2(power(goodput_bps, queue_p99_bytes, fct_slowdown_p99))
 
 
 def log_powers(rows: list[Row]) -> Values:

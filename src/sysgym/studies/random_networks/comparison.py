@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.bench.leaderboard.power import CLASSICS, LEAST_QUEUE_BYTES, log_power
+from sysgym.bench.leaderboard.power import CLASSICS, log_power
 from sysgym.bench.statistics import Interval, estimate, mean
 from sysgym.bench.tables import Table, interval_text
-from sysgym.envs.congestion.random_networks import KINDS, NONE_ENDED
+from sysgym.envs.congestion.power import parts_of_power
+from sysgym.envs.congestion.random_networks import KINDS
 from sysgym.studies.random_networks.study import BY_RATE, FAIR, REFERENCES, WITH_TELEMETRY, RandomNetworks
 
 Array: TypeAlias = NDArray[np.float64]
@@ -125,19 +126,13 @@ class Comparison:
 
 def is_ahead(one: Metrics, other: Metrics) -> bool:
     """Return whether one is in no respect worse and in one better: goodput, p99 queue and p99 slowdown."""
-    ours, theirs = _three(one), _three(other)
+    ours, theirs = parts_of_power(one), parts_of_power(other)
     gains = (ours[0] / theirs[0] - 1.0, theirs[1] / ours[1] - 1.0, theirs[2] / ours[2] - 1.0)
     return min(gains) >= -EQUAL and max(gains) > EQUAL
 
 
-def _three(found: Metrics) -> tuple[float, float, float]:
-    """Return goodput, p99 queue and p99 slowdown; queues of two packets and less count as equal."""
-    queue_bytes = max(found["queue_p99_bytes"], LEAST_QUEUE_BYTES)
-    return max(found["goodput_bps"], 1.0), queue_bytes, found.get("fct_slowdown_p99", NONE_ENDED)
-
-
 def _powers(found: Sequence[Metrics]) -> Array:
-    return np.array([log_power(*_three(one)) for one in found])
+    return np.array([log_power(*parts_of_power(one)) for one in found])
 
 
 def over_networks(values: Array) -> Interval:

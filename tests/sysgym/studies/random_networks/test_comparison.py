@@ -8,7 +8,7 @@ import pytest
 
 from sysgym.bench.contenders import parse_contender
 from sysgym.bench.leaderboard.power import CLASSICS
-from sysgym.envs.congestion.random_networks import NONE_ENDED
+from sysgym.envs.congestion.power import NONE_ENDED
 from sysgym.studies.random_networks.comparison import Comparison, is_ahead, tables, verdicts
 from sysgym.studies.random_networks.study import REFERENCES, RandomNetworks
 
