@@ -50,12 +50,14 @@ WORLDS = {
 STUDIES = (
     "src/sysgym/labs",
     "src/sysgym/perf",
+    "src/sysgym/cli/study/links.py",
     "src/sysgym/cli/study/neighbours.py",
     "src/sysgym/cli/study/networks.py",
     "src/sysgym/studies/kernel_episodes.py",
     "src/sysgym/studies/neighbours.py",
     "src/sysgym/studies/nurd_release.py",
     "src/sysgym/studies/p2_survey.py",
+    "src/sysgym/studies/random_links",
     "src/sysgym/studies/random_networks",
     "src/sysgym/studies/sim_vs_linux.py",
 )

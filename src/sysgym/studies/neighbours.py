@@ -132,6 +132,15 @@ def transport_of(law: Contender) -> Transport:
     return found
 
 
+def can_share(scenario: CongestionScenario, first: Transport, second: Transport) -> bool:
+    """Return whether two laws can share a network: one of them has what the other needs."""
+    try:
+        common_first(scenario, first, second)
+    except SysgymError:
+        return False
+    return True
+
+
 def transports_of(texts: Sequence[str], scenario: str) -> dict[str, Transport]:
     """Return the transports of contenders that are written as ``NAME`` or ``NAME=AGENT@CHECKPOINT``, by name.
 
@@ -196,11 +205,7 @@ class Neighbours:
         transports = {law: transport_of(law) for law in self.laws}
 
         def can_meet(first: Contender, second: Contender) -> bool:
-            try:
-                common_first(self.scenario, transports[first], transports[second])
-            except SysgymError:
-                return False
-            return True
+            return can_share(self.scenario, transports[first], transports[second])
 
         pairs = itertools.combinations_with_replacement(self.laws, 2)
         beside = set(self.beside or self.laws)

@@ -10,7 +10,7 @@ senders is `incast-64`, and random networks are variations of `dumbbell-10g`, `p
 
 A search may ask for networks of ``sysgym study networks`` besides, with seeds of the training split.
 It then has more crowds, and longer lessons beside other laws: CUBIC gains or loses its share in a second.
-It may also ask for links of ``scripts/laws/drawn_links.py``, which vary more than those above.
+It may also ask for links of ``sysgym study links``, which vary more than those above.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ def search_law(
         networks: Number of networks of a generation, drawn as those of ``sysgym study networks``. With
             some, lessons beside other laws are more and longer, too.
         links: Number of further links of a generation that are shared with each neighbour, drawn as those
-            of ``scripts/laws/drawn_links.py``; for each there are three of its crowds.
+            of ``sysgym study links``; for each there are three of its crowds.
         constants: Names of the constants to search for; none: those that the law says.
         start: Checkpoint of the law whose constants are the first ones; empty: the law's own.
         sigma: Width of the first distribution, in doublings of the constants.

@@ -6,6 +6,7 @@ import typer
 
 from sysgym.cli.study.determinism import determinism
 from sysgym.cli.study.distillation import distillation
+from sysgym.cli.study.links import links
 from sysgym.cli.study.neighbours import neighbours
 from sysgym.cli.study.networks import networks
 from sysgym.cli.study.nurd_release import nurd_release
@@ -18,6 +19,7 @@ study = typer.Typer(
 study.command()(determinism)
 study.command()(distillation)
 study.command()(neighbours)
+study.command()(links)
 study.command()(networks)
 study.command("nurd-release")(nurd_release)
 study.command()(robustness)

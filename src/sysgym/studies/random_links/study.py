@@ -1,0 +1,196 @@
+"""Episodes of laws on links drawn at random: who plays, and the rows of finished episodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sysgym.bench.contenders import Contender
+from sysgym.bench.plugins import PluginFile
+from sysgym.bench.results.row_format import ContenderFields, Digest, Name
+from sysgym.bench.results.versions import must_match, versions
+from sysgym.bench.run.pool import PLAYING
+from sysgym.envs.congestion.random_links import NETWORK, Link, draw_crowd, draw_shared_link
+from sysgym.envs.congestion.sharing import measure_sharing
+from sysgym.errors import SysgymError
+from sysgym.scenarios import CongestionScenario, load_scenario, scenario_from_resolved
+from sysgym.studies.kept_rows import KeptRow, run_kept
+from sysgym.studies.neighbours import can_share, transport_of
+
+ROWS = "links.jsonl"
+BESIDE = ("dctcp", "cubic", "bbr", "swift", "reno")
+"""Laws beside which others are played, unless the user says which."""
+
+
+class _RowFields(KeptRow):
+    """Line of the file of rows."""
+
+    law: Name
+    beside: Name | None
+    contenders: list[ContenderFields]
+    link: Annotated[int, Field(ge=0)]
+    rate_bps: Annotated[float, Field(gt=0.0)]
+    buffer_bytes: Annotated[int, Field(gt=0)]
+    packets_an_ack: Annotated[int, Field(gt=0)]
+    scenario_sha256: Digest
+    duration_s: Annotated[float, Field(gt=0.0)]
+    share: Annotated[float, Field(ge=0.0, le=2.0)]
+    jain_index: Annotated[float, Field(ge=0.0)]
+    queue_mean_bytes: Annotated[float, Field(ge=0.0)]
+    goodput_bps: Annotated[float, Field(ge=0.0)]
+
+
+@dataclass(frozen=True)
+class LinkJob:
+    """Job of one law on one link.
+
+    Attributes:
+        scenario: Resolved scenario.
+        scenario_sha256: Digest of the scenario.
+        duration_s: Simulated time.
+        number: Number of the link among those of its kind; seed of the flows' starts.
+        law: The law.
+        other: The law of half of the flows; None: all flows are the law's.
+    """
+
+    scenario: Mapping[str, Any]
+    scenario_sha256: str
+    duration_s: float
+    number: int
+    law: Contender
+    other: Contender | None
+
+    @property
+    def label(self) -> str:
+        """Name of the episode in messages."""
+        beside = "among its own flows" if self.other is None else f"beside {self.other.name}"
+        return f"{self.law.name} {beside} on link {self.number}"
+
+    @property
+    def key(self) -> str:
+        """Key by which a row is recognised as one of this episode."""
+        laws = [self.law.identity, self.other and self.other.identity]
+        parts = (self.scenario_sha256, laws, self.duration_s, self.number)
+        return json.dumps([*parts, *must_match(versions())], sort_keys=True)
+
+    def run(self, report: Callable[[Any], None]) -> dict[str, Any]:
+        """Run the episode and return its row; only the beginning is reported."""
+        report(PLAYING)
+        scenario = scenario_from_resolved(self.scenario, expect=CongestionScenario)
+        law = transport_of(self.law)
+        other = law if self.other is None else transport_of(self.other)
+        measured = measure_sharing(scenario, law, other, self.duration_s, self.number)
+        return {
+            "law": self.law.name,
+            "beside": self.other and self.other.name,
+            "contenders": [one.to_json() for one in (self.law, self.other) if one is not None],
+            "link": self.number,
+            "rate_bps": scenario.topology.link_rate_bps,
+            "buffer_bytes": scenario.queue.buffer_bytes,
+            "packets_an_ack": scenario.transport.delayed_ack_packets,
+            "scenario_sha256": self.scenario_sha256,
+            "duration_s": self.duration_s,
+            **measured._asdict(),
+            "versions": versions(),
+        }
+
+
+@dataclass(frozen=True)
+class RandomLinks:
+    """Settings of the study.
+
+    Attributes:
+        laws: The laws.
+        beside: Laws with which they share links.
+        n_links: Number of links shared by two laws.
+        n_crowds: Number of links with flows of one law.
+        seed: Seed of the draw.
+        overrides: Scenario keys that are the same on all links.
+    """
+
+    laws: Sequence[Contender]
+    beside: Sequence[Contender]
+    n_links: int
+    n_crowds: int
+    seed: int = 0
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise SysgymError unless all laws are laws of single flows with names of their own."""
+        for names in ([law.name for law in self.laws], [law.name for law in self.beside]):
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise SysgymError(f"{twice[0]} is there twice; -c NAME=WHO gives a law another name")
+        if not self.n_links + self.n_crowds:
+            raise SysgymError("no links; expected --links or --crowds of 1 or more")
+        load_scenario(NETWORK, overrides=dict(self.overrides), expect=CongestionScenario)
+        self.pairs()
+
+    def pairs(self) -> list[tuple[Contender, Contender]]:
+        """Return the pairs of a law and another one that can share a link.
+
+        Raises:
+            SysgymError: A contender is not a law of single flows.
+        """
+        scenario = load_scenario(NETWORK, expect=CongestionScenario)
+        transports = {law: transport_of(law) for law in (*self.laws, *self.beside)}
+        return [
+            (law, other)
+            for law in self.laws
+            for other in self.beside
+            if law.identity != other.identity and can_share(scenario, transports[law], transports[other])
+        ]
+
+    def jobs(self) -> list[LinkJob]:
+        """Return the episodes, link by link; crowds come first."""
+        alone = [(law, None) for law in self.laws]
+        return [
+            *self._jobs(draw_crowd, self.n_crowds, alone),
+            *self._jobs(draw_shared_link, self.n_links, self.pairs()),
+        ]
+
+    def _jobs(
+        self,
+        draw: Callable[[np.random.Generator], Link],
+        n_links: int,
+        players: Sequence[tuple[Contender, Contender | None]],
+    ) -> Iterator[LinkJob]:
+        for number in range(n_links):
+            # Each link has a generator of its own, so that more links leave the first ones as they are.
+            link = draw(np.random.default_rng([self.seed, number]))
+            scenario = link.scenario.with_overrides(self.overrides)
+            resolved, digest = scenario.resolved(), scenario.sha256()
+            for law, other in players:
+                yield LinkJob(resolved, digest, link.duration_s, number, law, other)
+
+
+def run_random_links(
+    settings: RandomLinks,
+    folder: Path,
+    *,
+    n_workers: int,
+    plugins: Sequence[PluginFile] = (),
+    tell: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Run all episodes that are not in the folder yet.
+
+    Args:
+        settings: Settings of the study.
+        folder: Folder of the rows.
+        n_workers: Number of processes.
+        plugins: The user's files.
+        tell: Callback with the number of finished episodes and of all episodes.
+
+    Returns:
+        The rows, in the order of :meth:`RandomLinks.jobs`.
+
+    Raises:
+        SysgymError: An episode failed; the rows of the others are kept.
+    """
+    path = folder / ROWS
+    return run_kept(settings.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)

@@ -1,0 +1,91 @@
+"""The study of random links: who plays, what is kept, what the tables count, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sysgym.bench.contenders import Contender, parse_contender
+from sysgym.emulator.packets.transports import get_transport
+from sysgym.envs.congestion.random_links import draw_shared_link
+from sysgym.envs.congestion.sharing import measure_sharing
+from sysgym.errors import SysgymError
+from sysgym.studies.random_links.picture import draw
+from sysgym.studies.random_links.study import RandomLinks, run_random_links
+from sysgym.studies.random_links.tables import Shares, markdown, tables, verdicts
+
+
+def laws(*texts: str) -> list[Contender]:
+    return [parse_contender(text, (), "congestion") for text in texts]
+
+
+def test_every_law_plays_every_link_once_and_more_links_go_on(tmp_path: Path) -> None:
+    own, beside = laws("gentle=swift,beta=0.4", "dctcp"), laws("dctcp", "reno")
+    few = run_random_links(RandomLinks(own, beside, 1, 1, seed=4), tmp_path, n_workers=1)
+    told: list[tuple[int, int]] = []
+    settings = RandomLinks(own, beside, 2, 1, seed=4)
+    rows = run_random_links(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    assert told[0] == (len(few), len(rows)), "rows are kept"
+    played = [(row["law"], row["beside"], row["link"]) for row in rows]
+    pairs = [("gentle", "dctcp"), ("gentle", "reno"), ("dctcp", "reno")]
+    crowd = [("gentle", None, 0), ("dctcp", None, 0)]
+    assert played == [*crowd, *((*pair, number) for number in (0, 1) for pair in pairs)]
+
+    link = draw_shared_link(np.random.default_rng([4, 1]))
+    expected = measure_sharing(
+        link.scenario, get_transport("dctcp"), get_transport("reno"), link.duration_s, seed=1
+    )
+    assert rows[-1]["share"] == expected.share
+    found = Shares(settings, rows)
+    text = markdown(settings, list(tables(found)), verdicts(found))
+    assert "| gentle | reno | 2 |" in text
+    assert "| dctcp | dctcp |" not in text
+    assert draw(found).png.startswith(b"\x89PNG")
+
+
+def row(law: str, beside: str | None, share: float, jain: float, queue: float = 1e4) -> dict[str, Any]:
+    return {
+        "law": law, "beside": beside, "share": share, "jain_index": jain, "queue_mean_bytes": queue,
+        "buffer_bytes": 100_000, "packets_an_ack": 1,
+    }  # fmt: skip
+
+
+def test_tables_count_links() -> None:
+    settings = RandomLinks(laws("swift"), laws("dctcp"), 5, 3)
+    beside = [row("swift", "dctcp", share, 0.5) for share in (0.1, 0.66, 0.67, 1.33, 1.9)]
+    own = [row("swift", None, 1.0, jain, queue) for jain, queue in ((0.99, 5.9e4), (0.95, 6.1e4), (0.3, 0.0))]
+    found = Shares(settings, [*beside, *own])
+    shares, crowds = tables(found)
+    assert shares.rows == (("swift", "dctcp", "5", "2", "1", "1", "0.67"),)
+    assert crowds.rows == (("swift", "1", "3", "1", "2", "1", "0.300"),)
+    assert verdicts(found) == [
+        "swift: a fair share on 2 of 5 with dctcp; Jain's index 0.98 among its own flows on 1 of 3."
+    ]
+
+
+def test_keys_are_set_on_all_links() -> None:
+    own, beside, path_delay = laws("swift"), laws("dctcp"), {"transport.path_delay": "least_seen"}
+    settings = RandomLinks(own, beside, 2, 2, overrides=path_delay)
+    assert {job.scenario["transport"]["path_delay"] for job in settings.jobs()} == {"least_seen"}
+    plain = RandomLinks(own, beside, 2, 2)
+    assert not {job.key for job in plain.jobs()} & {job.key for job in settings.jobs()}
+
+
+@pytest.mark.parametrize(
+    ("own", "beside", "numbers", "overrides", "words"),
+    [
+        (["a=reno", "a=cubic"], ["dctcp"], (1, 1), {}, "a is there twice; -c NAME=WHO"),
+        (["reno"], ["dctcp", "dctcp"], (1, 1), {}, "dctcp is there twice"),
+        (["fixed_fair"], ["dctcp"], (1, 1), {}, "not a law of single flows"),
+        (["reno"], ["dctcp"], (0, 0), {}, "expected --links or --crowds of 1 or more"),
+        (["reno"], ["dctcp"], (1, 1), {"queue.bufer_bytes": 1}, "bufer_bytes"),
+    ],
+)
+def test_what_cannot_play_is_refused(
+    own: list[str], beside: list[str], numbers: tuple[int, int], overrides: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SysgymError, match=words):
+        RandomLinks(laws(*own), laws(*beside), *numbers, overrides=overrides)
