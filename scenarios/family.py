@@ -155,7 +155,9 @@ class Transports:
         import_module(self.registry).get_transport(name)
 
     def constants(self, name: str) -> list[str]:
-        """Return the names of a transport's constants, in their order."""
+        """Return the names of a transport's constants, in their order; none if it is an agent's own."""
+        if name not in self.names():
+            return []
         return [constant.name for constant in import_module(self.registry).get_transport(name).constants]
 
     def with_constants(self, name: str, values: Mapping[str, Any]) -> Any:

@@ -16,8 +16,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sysgym.agents.congestion.max import MaxAgent
 from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.envs.congestion.base import Array
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 from sysgym.scenarios.files import parse_json, read_limited, write_atomically
 from sysgym.scenarios.names import FILE_NAME, LONGEST_NAME
 
@@ -121,25 +122,37 @@ class LawAgent:
     Args:
         checkpoint: Path of the checkpoint.
         expected: Name of the agent as requested.
+        **changes: Other values of some constants than those of the checkpoint.
 
     Attributes:
         form: Form of the checkpoints.
         name: Name of the agent.
+        constants: Constants of the law; none if its parameters have no names, as weights.
         env_kwargs: The transport that the environment must be created with.
         n_parameters: Number of the law's parameters.
 
     Raises:
-        SysgymError: If the file is not a checkpoint of this agent.
+        SysgymError: If the file is not a checkpoint of this agent, or a value is outside its bounds.
+        UnknownName: If the law has no such constant.
     """
 
     form: ClassVar[LawForm]
     name: ClassVar[str]
+    constants: ClassVar[Sequence[Constant]] = ()
 
-    def __init__(self, checkpoint: str | PathLike[str], expected: str = "") -> None:
+    def __init__(self, checkpoint: str | PathLike[str], expected: str = "", **changes: float) -> None:
         parameters = self.form.read(checkpoint).parameters
-        self.env_kwargs = {"transport": self.form.transport(parameters)}
+        self.env_kwargs = {"transport": self.form.transport(parameters).with_constants(changes)}
         self.n_parameters = len(parameters)
         self._uncapped = MaxAgent()
+
+    @classmethod
+    def check_arguments(cls, changes: Mapping[str, Any]) -> None:
+        """Check values of constants before there is a checkpoint; raise what the constructor would."""
+        if cls.constants:
+            cls.form.transport([constant.value for constant in cls.constants]).with_constants(changes)
+        else:
+            raise UnknownName(f"constant of {cls.name}", next(iter(changes)), ())
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Look up the action that does not restrict the flows."""

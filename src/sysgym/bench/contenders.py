@@ -232,7 +232,7 @@ def contender_from(
         if transports is not None and agent == transports.uncapped:
             # It leaves the transport alone and has no arguments, so that these are misspelt constants.
             constants, arguments = constants | arguments, {}
-        if transports is not None:
+        if transports is not None and constants:
             transports.with_constants(transport, constants)
         _check_arguments(info, arguments)
     return found
@@ -245,6 +245,9 @@ def _check_arguments(info: AgentInfo, arguments: Mapping[str, Any]) -> None:
     from sysgym.agents import make_agent
     from sysgym.agents.arguments import check_types
 
+    if (check := getattr(info.factory(), "check_arguments", None)) is not None:
+        check(arguments)
+        return
     signature = inspect.signature(info.factory())
     declared = signature.parameters.values()
     if not any(one.kind is one.VAR_KEYWORD for one in declared):

@@ -82,11 +82,30 @@ def test_the_environment_has_the_law_with_these_constants() -> None:
         ("swift,beta", SysgymError, 'expected KEY=VALUE after a comma, such as beta=0.4, got "beta"'),
         ("reno,beta=0.4", UnknownName, "Declare them: Transport"),
         ("bbr,beta=0.4", UnknownName, "Declare them: Transport"),
+        ("adaptive_swift,traget=1", UnknownName, 'no constant of adaptive_swift is named "traget"'),
+        ("adaptive_swift,target=-1", SysgymError, "adaptive_swift: target is -1, expected"),
+        ("tuned_swift,beta=low", SysgymError, "tuned_swift: beta is 'low', expected a number"),
+        ("neural,beta=0.4", UnknownName, 'no constant of neural is named "beta"'),
     ],
 )
 def test_mistakes_are_told_before_anything_runs(text: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words.replace("(", r"\(")):
         parse_contender(text)
+
+
+def test_constants_of_a_learned_law_replace_those_of_its_checkpoint() -> None:
+    package, changed = (
+        parse_contender(text, (), "congestion").with_shipped("dumbbell-10g")
+        for text in ("adaptive_swift", "mine=adaptive_swift,target=1.5,pace=2")
+    )
+    before, after = (
+        dict(zip([one.name for one in law.constants], law.parameters, strict=True))
+        for law in (transport_of(package), transport_of(changed))
+    )
+    assert after == before | {"target": 1.5, "pace": 2.0}
+    assert before != after
+    assert package.checkpoint_sha256 == changed.checkpoint_sha256
+    assert package.identity[1:] != changed.identity[1:]
 
 
 def test_agents_above_a_transport_take_both_kinds() -> None:

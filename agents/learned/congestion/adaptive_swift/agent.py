@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from sysgym.agents.learned.congestion.law import LawAgent, LawForm
+from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.emulator.packets.transports.searched.adaptive_swift import (
     CONSTANTS,
     NAME,
@@ -24,3 +26,4 @@ class AdaptiveSwiftAgent(LawAgent):
 
     form: ClassVar[LawForm] = FORM
     name: ClassVar[str] = NAME
+    constants: ClassVar[Sequence[Constant]] = CONSTANTS

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from sysgym.agents.learned.congestion.law import LawAgent, LawForm
+from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.emulator.packets.transports.swift import CONSTANTS, swift_transport
 
 NAME = "tuned_swift"
@@ -23,3 +25,4 @@ class TunedSwiftAgent(LawAgent):
 
     form: ClassVar[LawForm] = FORM
     name: ClassVar[str] = NAME
+    constants: ClassVar[Sequence[Constant]] = CONSTANTS
