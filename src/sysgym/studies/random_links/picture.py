@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import cycle
+from typing import Any
+
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -16,6 +20,7 @@ from sysgym.studies.random_links.tables import FAIR, JAIN, Array, Shares
 
 PANEL_IN = 2.3, 2.9
 FAIR_COLOUR = "#888888"
+LINES = "-", "--", ":"
 
 
 def draw(found: Shares) -> Picture:
@@ -28,16 +33,16 @@ def draw(found: Shares) -> Picture:
         panels = list(figure.subplots(1, n, sharey=True, squeeze=False)[0])
         for axes, other in zip(panels, beside, strict=False):
             axes.axvspan(*FAIR, color=FAIR_COLOUR, alpha=0.18, linewidth=0)
-            for law, colour in _coloured(found):
-                _draw_distribution(axes, found.shares(law, other), colour)
+            for law, style in _styles(found).items():
+                _draw_distribution(axes, found.shares(law, other), style)
             axes.set_title(f"beside {in_picture(other)}", fontsize=10)
             axes.set_xlabel("share (1: fair)")
             axes.set_xlim(-0.04, 2.04)
         if crowds:
             axes = panels[-1]
             axes.axvspan(JAIN[0], 1.0, color=FAIR_COLOUR, alpha=0.18, linewidth=0)
-            for law, colour in _coloured(found):
-                _draw_distribution(axes, found.jain(law), colour)
+            for law, style in _styles(found).items():
+                _draw_distribution(axes, found.jain(law), style)
             axes.set_title("own flows", fontsize=10)
             axes.set_xlabel("Jain's index")
             axes.set_xlim(0.78, 1.005)
@@ -47,7 +52,7 @@ def draw(found: Shares) -> Picture:
             tidy(axes, ink, grid="y")
         panels[0].set_ylabel("links with this or less")
         handles: list[Artist] = [
-            Line2D([], [], color=colour, label=in_picture(law)) for law, colour in _coloured(found)
+            Line2D([], [], **style, label=in_picture(law)) for law, style in _styles(found).items()
         ]
         handles.append(Patch(color=FAIR_COLOUR, alpha=0.18, linewidth=0, label="fair"))
         figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False)
@@ -58,13 +63,15 @@ def draw(found: Shares) -> Picture:
     return make_picture("links", words, paint, (PANEL_IN[0] * max(n, 2), PANEL_IN[1]))
 
 
-def _coloured(found: Shares) -> list[tuple[str, str]]:
-    return [(law, COLOURS[number % len(COLOURS)]) for number, law in enumerate(found.laws)]
+def _styles(found: Shares) -> dict[str, dict[str, Any]]:
+    """Return how each law's lines are drawn: colours first, then dashes."""
+    styles = [{"color": colour, "linestyle": line} for line in LINES for colour in COLOURS]
+    return dict(zip(found.laws, cycle(styles), strict=False))
 
 
-def _draw_distribution(axes: Axes, values: Array, colour: str) -> None:
+def _draw_distribution(axes: Axes, values: Array, style: Mapping[str, Any]) -> None:
     if len(values):
         ordered = np.sort(values)
         heights = np.arange(1, len(ordered) + 1) / len(ordered)
         # The line begins at the bottom, left of the least value.
-        axes.step(np.r_[ordered[0], ordered], np.r_[0.0, heights], where="post", color=colour)
+        axes.step(np.r_[ordered[0], ordered], np.r_[0.0, heights], where="post", **style)
