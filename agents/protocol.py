@@ -17,9 +17,10 @@ World = TypeVar("World", bound=gym.Env[Any, Any])
 class Agent(Protocol):
     """Protocol of an agent, which maps observations to actions.
 
-    There are two optional attributes: ``privileged = True`` marks an agent that reads more than the
+    There are optional attributes: ``privileged = True`` marks an agent that reads more than the
     observation (a reference, not a competitor), and ``env_kwargs`` is a dict of arguments that the
-    environment must be created with for this agent.
+    environment must be created with for this agent. A class whose arguments need more than a check of
+    their types may have a class method ``check_arguments(arguments)``, which is called before anything runs.
 
     Attributes:
         name: Name of the agent in tables.

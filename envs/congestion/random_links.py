@@ -1,4 +1,4 @@
-"""Links drawn at random, which long-lived flows of one law or of two share."""
+"""Links drawn at random for long-lived flows, of one law or of two."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ NETWORK = "dumbbell-10g"
 
 CROWD_RATES_BPS, SHARED_RATES_BPS = (0.5e9, 100e9), (0.1e9, 40e9)
 CROWD_PACKETS, SHARED_PACKETS = (80e3, 160e3), 300e3
-"""Packets of the line in an episode."""
+"""Packets that the line can carry in an episode."""
 
 FLOWS_PER_PAIR_OF_A_CROWD = 2.0, 64.99
+"""Bounds before digits are cut off: 2 to 64, of each of the four pairs of hosts."""
 
 
 class Link(NamedTuple):
@@ -25,26 +26,31 @@ class Link(NamedTuple):
 
     Attributes:
         scenario: Dumbbell.
-        duration_s: Length of an episode.
+        packets: Packets that the line can carry in an episode.
     """
 
     scenario: CongestionScenario
-    duration_s: float
+    packets: float
+
+    @property
+    def duration_s(self) -> float:
+        """Length of an episode, s."""
+        return self.packets * PACKET_BITS / self.scenario.topology.link_rate_bps
 
 
 def draw_crowd(rng: np.random.Generator) -> Link:
     """Return a link of 0.5 to 100 Gb/s for 8 to 256 flows of one law."""
     rate_bps = log_uniform(rng, *CROWD_RATES_BPS)
     flows_per_pair = int(log_uniform(rng, *FLOWS_PER_PAIR_OF_A_CROWD))
-    duration_s = log_uniform(rng, *CROWD_PACKETS) * PACKET_BITS / rate_bps
+    packets = log_uniform(rng, *CROWD_PACKETS)
     changes = {
         "topology.link_rate_bps": rate_bps,
         "topology.link_delay_s": log_uniform(rng, 1e-6, 50e-6),
         "workload.flows_per_pair": flows_per_pair,
-        "workload.start_jitter_s": duration_s * rng.uniform(0.001, 0.3),
+        "workload.start_jitter_s": packets * PACKET_BITS / rate_bps * rng.uniform(0.001, 0.3),
         "transport.initial_window_packets": int(rng.choice([1, 2, 10, 10, 10])),
     }
-    return _link(changes, duration_s, int(log_uniform(rng, 200e3, 4e6)), rng)
+    return _link(changes, packets, int(log_uniform(rng, 200e3, 4e6)), rng)
 
 
 def draw_shared_link(rng: np.random.Generator) -> Link:
@@ -56,10 +62,10 @@ def draw_shared_link(rng: np.random.Generator) -> Link:
         "topology.hosts_per_side": int(rng.choice([2, 4])),
         "workload.flows_per_pair": int(rng.choice([1, 1, 2, 3, 6])),
     }
-    return _link(changes, SHARED_PACKETS * PACKET_BITS / rate_bps, int(log_uniform(rng, 150e3, 3e6)), rng)
+    return _link(changes, SHARED_PACKETS, int(log_uniform(rng, 150e3, 3e6)), rng)
 
 
-def _link(changes: Mapping[str, Any], duration_s: float, buffer_bytes: int, rng: np.random.Generator) -> Link:
+def _link(changes: Mapping[str, Any], packets: float, buffer_bytes: int, rng: np.random.Generator) -> Link:
     packets_an_ack = int(rng.choice([1, 2]))
     scenario = load_scenario(NETWORK, expect=CongestionScenario).with_overrides(
         {
@@ -69,4 +75,4 @@ def _link(changes: Mapping[str, Any], duration_s: float, buffer_bytes: int, rng:
             "transport.delayed_ack_packets": packets_an_ack,
         }
     )
-    return Link(scenario, duration_s)
+    return Link(scenario, packets)

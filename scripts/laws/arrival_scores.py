@@ -26,7 +26,7 @@ from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.random_networks import SPLIT
 from sysgym.scenarios import CongestionScenario, load_scenario, load_suite
 from sysgym.scenarios.errors import SysgymError
-from sysgym.studies.neighbours import transports_of
+from sysgym.studies.laws import transports_of
 from sysgym.studies.random_networks.study import WITH_TELEMETRY
 
 SUITE = "beyond-classics-wide"

@@ -27,7 +27,7 @@ from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.studies.neighbours import transports_of
+from sysgym.studies.laws import transports_of
 
 NETWORK = "dumbbell-10g"
 SEEDS = 1, 2, 3

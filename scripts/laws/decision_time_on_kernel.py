@@ -22,7 +22,7 @@ from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.backends import LINUX, network_on
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.studies.neighbours import transports_of
+from sysgym.studies.laws import transports_of
 
 SCENARIO = "linux-dumbbell-100m"
 WARM_UP_S, MEASURED_S = 1.0, 4.0

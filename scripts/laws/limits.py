@@ -29,7 +29,7 @@ from sysgym.envs.congestion.datacenter.rewards import jain_index
 from sysgym.envs.congestion.sharing import measure_sharing, play_together
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.studies.neighbours import transports_of
+from sysgym.studies.laws import transports_of
 
 NETWORK = "dumbbell-10g"
 SEEDS = 1, 2, 3

@@ -26,7 +26,7 @@ from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 from sysgym.studies.kernel_episodes import KernelEpisodes
-from sysgym.studies.neighbours import transport_of
+from sysgym.studies.laws import transport_of
 from sysgym.studies.sim_vs_linux import (
     BACKENDS,
     LOSS_METRICS,

@@ -28,7 +28,7 @@ from sysgym.emulator.packets.workloads import scenario_flows
 from sysgym.envs.congestion.sharing import measure_sharing, play_together
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
-from sysgym.studies.neighbours import transports_of
+from sysgym.studies.laws import transports_of
 
 NETWORK = "dumbbell-10g"
 RATIOS = 2, 4, 8

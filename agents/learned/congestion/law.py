@@ -65,12 +65,14 @@ class LawForm:
         format: Name of the file's format.
         names: What the parameters belong to, such as the inputs of a network; in every file.
         transport: Function from parameters to the transport.
+        constants: Constants that the parameters are values of; none if they have no names, as weights.
     """
 
     agent: str
     format: str
     names: Mapping[str, Sequence[str]]
     transport: Callable[[Sequence[float]], Transport]
+    constants: Sequence[Constant] = ()
 
     def write(self, law: Law, path: Path) -> None:
         """Write a checkpoint atomically."""
@@ -127,7 +129,6 @@ class LawAgent:
     Attributes:
         form: Form of the checkpoints.
         name: Name of the agent.
-        constants: Constants of the law; none if its parameters have no names, as weights.
         env_kwargs: The transport that the environment must be created with.
         n_parameters: Number of the law's parameters.
 
@@ -138,7 +139,6 @@ class LawAgent:
 
     form: ClassVar[LawForm]
     name: ClassVar[str]
-    constants: ClassVar[Sequence[Constant]] = ()
 
     def __init__(self, checkpoint: str | PathLike[str], expected: str = "", **changes: float) -> None:
         parameters = self.form.read(checkpoint).parameters
@@ -149,9 +149,9 @@ class LawAgent:
     @classmethod
     def check_arguments(cls, changes: Mapping[str, Any]) -> None:
         """Check values of constants before there is a checkpoint; raise what the constructor would."""
-        if cls.constants:
-            cls.form.transport([constant.value for constant in cls.constants]).with_constants(changes)
-        else:
+        if constants := cls.form.constants:
+            cls.form.transport([constant.value for constant in constants]).with_constants(changes)
+        elif changes:
             raise UnknownName(f"constant of {cls.name}", next(iter(changes)), ())
 
     def begin(self, env: gym.Env[Any, Any]) -> None:

@@ -210,7 +210,7 @@ def contender_from(
         check_name("transport", transport)
     if transports is None and transport:
         raise SysgymError(f'"{name}": the family {playing.name} has no transports; expected an agent')
-    if transports is not None and info.transport and transport not in (info.transport, transports.driven):
+    if transports is not None and info.transport and transport not in ("", info.transport, transports.driven):
         raise SysgymError(
             f'"{name}": the agent "{agent}" has its own transport, {info.transport}; omit the transport'
         )
@@ -301,6 +301,9 @@ def parse_contender(
     if not equals or "," in label or "@" in label:
         label, rest = "", text
     parts, _, checkpoint = rest.partition("@")
+    if "," in checkpoint and "=" in checkpoint.rpartition(",")[2] and not Path(checkpoint).exists():
+        constants = checkpoint.partition(",")[2]
+        raise SysgymError(f'"{text}": expected constants before the checkpoint: ...,{constants}@FILE')
     parts, *settings = parts.split(",")
     parameters: dict[str, Any] = {}
     for one in settings:

@@ -267,7 +267,7 @@ def _add(
     for name in names:
         if names.count(name) > 1:
             raise SysgymError(
-                f'{scenario.name}: two contenders are named "{name}"; rename one with NEW_NAME={name}'
+                f'{scenario.name}: two contenders are named "{name}"; -c NEW_NAME=WHO renames one'
             )
     if any(cell.scenario.name == scenario.name and cell.split == split for cell in plan.cells):
         raise SysgymError(f'{scenario.name}: the scenario is in the suite "{plan.suite.name}" already')

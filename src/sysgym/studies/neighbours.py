@@ -18,22 +18,19 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from sysgym.agents.protocol import environment_arguments
-from sysgym.agents.registry import make_agent
-from sysgym.bench.contenders import Contender, parse_contender
+from sysgym.bench.contenders import Contender
 from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name, Strict
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.pool import PLAYING
 from sysgym.bench.statistics import Interval, estimate, mean
 from sysgym.bench.tables import Table, interval_text
-from sysgym.emulator.packets.transports import Transport, get_transport
-from sysgym.envs.congestion.sharing import CONVERGED, WINDOWS, common_first, flow_count, measure_sharing
+from sysgym.envs.congestion.sharing import CONVERGED, WINDOWS, flow_count, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
-from sysgym.scenarios.families import get_family
 from sysgym.studies.kept_rows import KeptRow, read_kept, run_kept
 from sysgym.studies.law_facts import facts_of
+from sysgym.studies.laws import can_share, transport_of
 
 ROWS = "neighbours.jsonl"
 FAIR_SHARES = 0.5, 1.5
@@ -113,46 +110,6 @@ class NeighboursJob:
             **measured._asdict(),
             "versions": versions(),
         }
-
-
-def transport_of(law: Contender) -> Transport:
-    """Return the transport of a contender that sets no rates: a classic, a user's own, or a learned law.
-
-    Raises:
-        SysgymError: It is a controller of a whole network.
-    """
-    constants, parameters = law.parameters_of(get_family("congestion").transports)
-    agent = make_agent(
-        law.agent, checkpoint=law.checkpoint_path(None), family="congestion", trust=law.trusted, **parameters
-    )
-    own = environment_arguments(agent).get("transport", law.transport)
-    found = get_transport(own).with_constants(constants) if isinstance(own, str) else own
-    if found.rate_driven:
-        raise SysgymError(f"{law.name}: not a law of single flows, so it cannot have neighbours")
-    return found
-
-
-def can_share(scenario: CongestionScenario, first: Transport, second: Transport) -> bool:
-    """Return whether two laws can share a network: one of them has what the other needs."""
-    try:
-        common_first(scenario, first, second)
-    except SysgymError:
-        return False
-    return True
-
-
-def transports_of(texts: Sequence[str], scenario: str) -> dict[str, Transport]:
-    """Return the transports of contenders that are written as ``NAME`` or ``NAME=AGENT@CHECKPOINT``, by name.
-
-    Args:
-        texts: The contenders.
-        scenario: Name of a scenario, for which the package's checkpoints are chosen.
-
-    Raises:
-        SysgymError: One is unknown, its checkpoint is unreadable, or it is a controller of a whole network.
-    """
-    laws = [parse_contender(text, (), "congestion").with_shipped(scenario) for text in texts]
-    return {law.name: transport_of(law) for law in laws}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sysgym.bench.run.episodes import make_contender
 from sysgym.emulator.packets.transports import get_transport
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios import load_scenario
-from sysgym.studies.neighbours import transport_of
+from sysgym.studies.laws import transport_of
 
 REGISTERED = sysgym.__version__
 
@@ -85,6 +85,7 @@ def test_the_environment_has_the_law_with_these_constants() -> None:
         ("adaptive_swift,traget=1", UnknownName, 'no constant of adaptive_swift is named "traget"'),
         ("adaptive_swift,target=-1", SysgymError, "adaptive_swift: target is -1, expected"),
         ("tuned_swift,beta=low", SysgymError, "tuned_swift: beta is 'low', expected a number"),
+        ("adaptive_swift@law.json,target=1", SysgymError, "expected constants before the checkpoint"),
         ("neural,beta=0.4", UnknownName, 'no constant of neural is named "beta"'),
     ],
 )

@@ -263,6 +263,7 @@ def test_every_name_that_is_listed_has_a_page(call: Call) -> None:
             ["small: Small", "test, 2 seeds", "dctcp, reno", "Queueing delay, p99", "bench small.toml\n"],
         ),
         ("quick", ["quick", "Trainings", "40 000", "Tasks"]),
+        ("adaptive_swift", ["adaptive_swift,NAME=VALUE", "target_of_small", "32 (0.5 to 128)"]),
         ("dctcp", ["dctcp: ", "Source: ", "its packets may be marked"]),
         ("oracle", ["oracle: ", "Reference, not a competitor"]),
         ("ppo", ["ppo: ", "Learned agent: needs a checkpoint"]),

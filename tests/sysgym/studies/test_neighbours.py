@@ -15,7 +15,8 @@ from sysgym.envs.congestion.sharing import common_first, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.studies import neighbours as study
-from sysgym.studies.neighbours import Neighbours, run_neighbours, transports_of
+from sysgym.studies.laws import transports_of
+from sysgym.studies.neighbours import Neighbours, run_neighbours
 from sysgym.studies.neighbours_picture import draw
 
 DUMBBELL = load_scenario("dumbbell-10g", expect=CongestionScenario)

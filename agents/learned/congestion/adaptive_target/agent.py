@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from sysgym.agents.learned.congestion.law import LawAgent, LawForm
-from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.emulator.packets.transports.searched.adaptive_target import (
     CONSTANTS,
     NAME,
@@ -18,6 +16,7 @@ FORM = LawForm(
     "sysgym-adaptive-target-1",
     {"constants": [constant.name for constant in CONSTANTS]},
     adaptive_target_transport,
+    CONSTANTS,
 )
 
 
@@ -26,4 +25,3 @@ class AdaptiveTargetAgent(LawAgent):
 
     form: ClassVar[LawForm] = FORM
     name: ClassVar[str] = NAME
-    constants: ClassVar[Sequence[Constant]] = CONSTANTS

@@ -139,8 +139,9 @@ def draw_lessons(
     any_links = [(f"{law} on any link", law, draw_shared_link) for law in _each(neighbours, links)]
     any_links += [(ANY_CROWDS, "", draw_crowd)] * (CROWDS_OF_A_LINK * links)
     for kind, law, draw in any_links:
-        network, duration_s = draw(rng)
-        lessons.append(Lesson(kind, _episode(network, split, rng), duration_s, law))
+        drawn_link = draw(rng)
+        episode = _episode(drawn_link.scenario, split, rng)
+        lessons.append(Lesson(kind, episode, drawn_link.duration_s, law))
     return lessons
 
 

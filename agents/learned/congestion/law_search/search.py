@@ -211,7 +211,7 @@ def search_law(
     networks: int = 0,
     links: int = 0,
     constants: Sequence[str] = (),
-    start: str = "",
+    start: str | None = None,
     sigma: float = 0.2,
 ) -> Path:
     """Search for constants on the train split of scenarios, on random networks and beside other laws.
@@ -233,7 +233,7 @@ def search_law(
         links: Number of further links of a generation that are shared with each neighbour, drawn as those
             of ``sysgym study links``; for each there are three of its crowds.
         constants: Names of the constants to search for; none: those that the law says.
-        start: Checkpoint of the law whose constants are the first ones; empty: the law's own.
+        start: Checkpoint of the law whose constants are the first ones; None: the law's own.
         sigma: Width of the first distribution, in doublings of the constants.
 
     Returns:
@@ -284,12 +284,12 @@ def search_law(
     return write_law(search, folder, law.form, law.constants_at(search.best), asked)
 
 
-def _started(law: SearchedLaw, start: str) -> SearchedLaw:
+def _started(law: SearchedLaw, start: Any) -> SearchedLaw:
     """Return the law with the constants of a checkpoint as first values, if one is given."""
-    if not isinstance(start, str):
-        raise SysgymError(f'start is {start!r}; expected a checkpoint of the law, as "runs/mine/final.json"')
-    if not start:
+    if start is None:
         return law
+    if not (isinstance(start, str) and start):
+        raise SysgymError(f'start is {start!r}; expected a checkpoint of the law, as "runs/mine/final.json"')
     values = law.form.read(start).parameters
     law.form.transport(values)  # raises an error if one is outside its bounds
     return law.starting_at(values)

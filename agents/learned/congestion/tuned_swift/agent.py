@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from sysgym.agents.learned.congestion.law import LawAgent, LawForm
-from sysgym.emulator.packets.transports.constants import Constant
 from sysgym.emulator.packets.transports.swift import CONSTANTS, swift_transport
 
 NAME = "tuned_swift"
@@ -17,6 +15,7 @@ FORM = LawForm(
     "sysgym-tuned-swift-1",
     {"constants": [constant.name for constant in CONSTANTS]},
     partial(swift_transport, name=NAME),
+    CONSTANTS,
 )
 
 
@@ -25,4 +24,3 @@ class TunedSwiftAgent(LawAgent):
 
     form: ClassVar[LawForm] = FORM
     name: ClassVar[str] = NAME
-    constants: ClassVar[Sequence[Constant]] = CONSTANTS

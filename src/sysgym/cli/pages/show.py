@@ -418,6 +418,14 @@ def _agent(info: AgentInfo) -> str:
     if info.learned:
         if info.name == "onnx":
             return "export CHECKPOINT --out FILE.onnx"
+        constants = getattr(getattr(info.factory(), "form", None), "constants", ())
+        if constants:
+            out.print(
+                "Constants before a search, and their bounds. A contender sets them in place of those of"
+            )
+            out.print(f"its checkpoint: {info.short_name},NAME=VALUE", markup=False)
+            out.print(table("", "", rows=[(f"constant {one.name}", _constant(one)) for one in constants]))
+            out.print()
         return f"train {info.short_name} {scenario}"
     out.print(inspect.getdoc(info.factory()) or "")
     out.print()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,7 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.options import JobsOption, PluginOption, TrustOption
-from sysgym.cli.study.episodes import with_bar
-from sysgym.cli.terminal import console, print_table
+from sysgym.cli.study.episodes import laws_of, with_bar, write_study
 
 
 def neighbours(
@@ -20,7 +18,7 @@ def neighbours(
         typer.Option(
             "--contender",
             "-c",
-            metavar="[NAME=]WHO[@CHECKPOINT]",
+            metavar="[NAME=]WHO[,KEY=VALUE][@CHECKPOINT]",
             help="Law of single flows: dctcp, swift, neural, one of a plugin ...; with those of --beside,"
             " at least two.",
             autocompletion=completion.contenders,
@@ -36,7 +34,7 @@ def neighbours(
         list[str] | None,
         typer.Option(
             "--beside",
-            metavar="[NAME=]WHO[@CHECKPOINT]",
+            metavar="[NAME=]WHO[,KEY=VALUE][@CHECKPOINT]",
             help="Play the contenders beside these laws only, not beside each other; repeatable.",
             autocompletion=completion.contenders,
         ),
@@ -62,44 +60,31 @@ def neighbours(
     trust: TrustOption = False,
 ) -> None:
     """Play pairs of laws on alternate flows of a network. The same command resumes it."""
-    from sysgym.bench.contenders import parse_contender
     from sysgym.bench.plugins import load_plugin
     from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import CongestionScenario, load_scenario, parse_overrides
-    from sysgym.scenarios.files import write_atomically
     from sysgym.studies import neighbours as study
     from sysgym.studies.neighbours_picture import draw
 
     plugins = [load_plugin(path) for path in plugin or []]
     loaded = load_scenario(scenario, overrides=parse_overrides(set_ or []), expect=CongestionScenario)
-    who, others = (
-        [
-            replace(
-                parse_contender(text, plugins, loaded.family, loaded.env_id).with_shipped(loaded.name),
-                trusted=trust,
-            )
-            for text in texts
-        ]
-        for texts in (law, beside or [])
-    )
+    who, others = (laws_of(texts, plugins, loaded.name, trust) for texts in (law, beside or []))
     everyone = [*who, *(one for one in others if one not in who)]
     played = study.Neighbours(loaded, everyone, duration, seeds, others)
     folder = out if out is not None else Path("results") / f"neighbours-{loaded.name}"
-    screen = console()
     files = [one.file for one in plugins]
     rows = with_bar(
         folder,
         lambda tell: study.run_neighbours(played, folder, n_workers=jobs or cpus(), plugins=files, tell=tell),
     )
     laws = [one.name for one in played.laws]
-    found = list(study.tables(laws, rows))
-    sentences = study.verdicts(laws, rows)
-    picture = draw(laws, study.shares(laws, rows))
-    write_atomically(folder / "neighbours.md", study.markdown(played, found, sentences).encode())
-    write_atomically(folder / "neighbours.png", picture.png)
-    for one in study.tables(laws, rows, intervals=False):
-        print_table(screen, one)
-    for sentence in sentences:
-        screen.print(sentence)
-    for name in ("neighbours.md", "neighbours.png", study.ROWS):
-        screen.print(folder / name, soft_wrap=True)
+    found, sentences = list(study.tables(laws, rows)), study.verdicts(laws, rows)
+    write_study(
+        folder,
+        "neighbours",
+        markdown=study.markdown(played, found, sentences),
+        picture=draw(laws, study.shares(laws, rows)).png,
+        rows=study.ROWS,
+        tables=study.tables(laws, rows, intervals=False),
+        sentences=sentences,
+    )

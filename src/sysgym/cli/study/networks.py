@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,7 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.options import JobsOption, PluginOption, TrustOption
-from sysgym.cli.study.episodes import with_bar
-from sysgym.cli.terminal import console, print_table
+from sysgym.cli.study.episodes import laws_of, with_bar, write_study
 
 
 def networks(
@@ -20,7 +18,7 @@ def networks(
         typer.Option(
             "--contender",
             "-c",
-            metavar="[NAME=]WHO[@CHECKPOINT]",
+            metavar="[NAME=]WHO[,KEY=VALUE][@CHECKPOINT]",
             help="Law of single flows: adaptive_swift, swift,beta=0.4, one of a plugin ...; the classics play"
             " in any case.",
             autocompletion=completion.contenders,
@@ -41,21 +39,15 @@ def networks(
     trust: TrustOption = False,
 ) -> None:
     """Play laws and all classics on networks drawn at random. The same command resumes it."""
-    from sysgym.bench.contenders import parse_contender
     from sysgym.bench.plugins import load_plugin
     from sysgym.cli.commands.bench import cpus
-    from sysgym.scenarios.files import write_atomically
+    from sysgym.studies.laws import SHIPPED_FOR
     from sysgym.studies.random_networks import comparison, study
     from sysgym.studies.random_networks.picture import draw
 
     plugins = [load_plugin(path) for path in plugin or []]
-    laws = [
-        replace(parse_contender(text, plugins, "congestion").with_shipped(study.SHIPPED_FOR), trusted=trust)
-        for text in law
-    ]
-    settings = study.RandomNetworks(laws, number, seed, fair)
+    settings = study.RandomNetworks(laws_of(law, plugins, SHIPPED_FOR, trust), number, seed, fair)
     folder = out if out is not None else Path("results") / "networks"
-    screen = console()
     files = [one.file for one in plugins]
     rows = with_bar(
         folder,
@@ -65,11 +57,12 @@ def networks(
     )
     found = comparison.Comparison(settings, rows)
     tables, sentences = list(comparison.tables(found)), comparison.verdicts(found)
-    write_atomically(folder / "networks.md", comparison.markdown(settings, tables, sentences).encode())
-    write_atomically(folder / "networks.png", draw(found).png)
-    for table in tables:
-        print_table(screen, table)
-    for sentence in sentences:
-        screen.print(sentence)
-    for name in ("networks.md", "networks.png", study.ROWS):
-        screen.print(folder / name, soft_wrap=True)
+    write_study(
+        folder,
+        "networks",
+        markdown=comparison.markdown(settings, tables, sentences),
+        picture=draw(found).png,
+        rows=study.ROWS,
+        tables=tables,
+        sentences=sentences,
+    )

@@ -16,12 +16,13 @@ from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.pool import PLAYING
+from sysgym.emulator.packets.requirements import check_requirements
 from sysgym.envs.congestion.random_links import NETWORK, Link, draw_crowd, draw_shared_link
-from sysgym.envs.congestion.sharing import measure_sharing
+from sysgym.envs.congestion.sharing import flow_count, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario, scenario_from_resolved
 from sysgym.studies.kept_rows import KeptRow, run_kept
-from sysgym.studies.neighbours import can_share, transport_of
+from sysgym.studies.laws import can_share, transport_of
 
 ROWS = "links.jsonl"
 BESIDE = ("dctcp", "cubic", "bbr", "swift", "reno")
@@ -41,7 +42,7 @@ class _RowFields(KeptRow):
     scenario_sha256: Digest
     duration_s: Annotated[float, Field(gt=0.0)]
     share: Annotated[float, Field(ge=0.0, le=2.0)]
-    jain_index: Annotated[float, Field(ge=0.0)]
+    jain_index: Annotated[float, Field(ge=0.0, le=1.0 + 1e-9)]
     queue_mean_bytes: Annotated[float, Field(ge=0.0)]
     goodput_bps: Annotated[float, Field(ge=0.0)]
 
@@ -54,7 +55,8 @@ class LinkJob:
         scenario: Resolved scenario.
         scenario_sha256: Digest of the scenario.
         duration_s: Simulated time.
-        number: Number of the link among those of its kind; seed of the flows' starts.
+        number: Number of the link among those of its kind; seed of the flows' starts, and which flows are
+            the law's: those with even numbers if it is even.
         law: The law.
         other: The law of half of the flows; None: all flows are the law's.
     """
@@ -96,7 +98,10 @@ class LinkJob:
             "packets_an_ack": scenario.transport.delayed_ack_packets,
             "scenario_sha256": self.scenario_sha256,
             "duration_s": self.duration_s,
-            **measured._asdict(),
+            "share": measured.share,
+            "jain_index": measured.jain_index,
+            "queue_mean_bytes": measured.queue_mean_bytes,
+            "goodput_bps": measured.goodput_bps,
             "versions": versions(),
         }
 
@@ -122,14 +127,36 @@ class RandomLinks:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise SysgymError unless all laws are laws of single flows with names of their own."""
+        """Raise SysgymError unless every episode can be played."""
         for names in ([law.name for law in self.laws], [law.name for law in self.beside]):
             if twice := [name for name in names if names.count(name) > 1]:
                 raise SysgymError(f"{twice[0]} is there twice; -c NAME=WHO gives a law another name")
+        known = {law.name: law for law in self.laws}
+        for other in self.beside:
+            if (law := known.get(other.name, other)).identity != other.identity:
+                raise SysgymError(f"two laws are named {law.name}; -c NAME=WHO gives a law another name")
         if not self.n_links + self.n_crowds:
             raise SysgymError("no links; expected --links or --crowds of 1 or more")
-        load_scenario(NETWORK, overrides=dict(self.overrides), expect=CongestionScenario)
-        self.pairs()
+        scenario = self._example()
+        if self.n_crowds:
+            for law in self.laws:
+                check_requirements(scenario, transport_of(law), ())
+        elif not self.pairs():
+            laws, others = (", ".join(law.name for law in some) for some in (self.laws, self.beside))
+            raise SysgymError(f"no two of the laws can share a link: {laws} beside {others}")
+        if self.overrides:
+            self._check_flows()
+
+    def _example(self) -> CongestionScenario:
+        return load_scenario(NETWORK, overrides=dict(self.overrides), expect=CongestionScenario)
+
+    def _check_flows(self) -> None:
+        for job in self.jobs():
+            scenario = scenario_from_resolved(job.scenario, expect=CongestionScenario)
+            if scenario.workload.kind != "long_lived":
+                raise SysgymError(f"--set workload.kind={scenario.workload.kind}: expected long-lived flows")
+            if (n_flows := flow_count(scenario)) % 2:
+                raise SysgymError(f"{n_flows} flows with these keys; expected an even number, half for each")
 
     def pairs(self) -> list[tuple[Contender, Contender]]:
         """Return the pairs of a law and another one that can share a link.
@@ -137,14 +164,21 @@ class RandomLinks:
         Raises:
             SysgymError: A contender is not a law of single flows.
         """
-        scenario = load_scenario(NETWORK, expect=CongestionScenario)
+        scenario = self._example()
         transports = {law: transport_of(law) for law in (*self.laws, *self.beside)}
         return [
             (law, other)
-            for law in self.laws
-            for other in self.beside
-            if law.identity != other.identity and can_share(scenario, transports[law], transports[other])
+            for law, other in self._wanted()
+            if can_share(scenario, transports[law], transports[other])
         ]
+
+    def left_out(self) -> list[tuple[Contender, Contender]]:
+        """Return the pairs that cannot share a link: each lacks something that the other needs."""
+        pairs = self.pairs()
+        return [pair for pair in self._wanted() if pair not in pairs]
+
+    def _wanted(self) -> list[tuple[Contender, Contender]]:
+        return [(law, other) for law in self.laws for other in self.beside if law.identity != other.identity]
 
     def jobs(self) -> list[LinkJob]:
         """Return the episodes, link by link; crowds come first."""
@@ -162,9 +196,12 @@ class RandomLinks:
     ) -> Iterator[LinkJob]:
         for number in range(n_links):
             # Each link has a generator of its own, so that more links leave the first ones as they are.
-            link = draw(np.random.default_rng([self.seed, number]))
-            scenario = link.scenario.with_overrides(self.overrides)
-            resolved, digest = scenario.resolved(), scenario.sha256()
+            drawn = draw(np.random.default_rng([self.seed, number]))
+            try:
+                link = drawn._replace(scenario=drawn.scenario.with_overrides(self.overrides))
+            except SysgymError as error:
+                raise SysgymError(f"link {number}, whose other keys are drawn: {error}") from error
+            resolved, digest = link.scenario.resolved(), link.scenario.sha256()
             for law, other in players:
                 yield LinkJob(resolved, digest, link.duration_s, number, law, other)
 

@@ -26,7 +26,7 @@ from sysgym.envs.congestion.random_networks import SPLIT, Network, draw_networks
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
 from sysgym.studies.kept_rows import KeptRow, run_kept
-from sysgym.studies.neighbours import transport_of
+from sysgym.studies.laws import transport_of
 
 ROWS = "networks.jsonl"
 WITH_TELEMETRY, BY_RATE, FAIR = "hpcc", "swift_by_rate", "fair_sharing"
@@ -36,9 +36,6 @@ REFERENCES = (*CLASSICS, WITH_TELEMETRY, BY_RATE)
 FULL_DELAYS_BPS = 10e9
 DELAYS = PER_HOP_NS, FLOW_SCALING_RANGE_NS
 """Places of Swift's delays among its constants."""
-
-SHIPPED_FOR = "dumbbell-10g"
-"""Scenario for which the package's policies of learned laws are taken."""
 
 
 class _RowFields(KeptRow):

@@ -22,7 +22,8 @@ from sysgym.envs.congestion.sharing import Sharing
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.studies.law_facts import LawFacts, facts_of
-from sysgym.studies.neighbours import ROWS, Neighbours, read_rows, transport_of
+from sysgym.studies.laws import transport_of
+from sysgym.studies.neighbours import ROWS, Neighbours, read_rows
 
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).resolve().parents[4]

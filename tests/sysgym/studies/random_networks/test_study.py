@@ -12,7 +12,7 @@ from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
 from sysgym.envs.congestion.random_networks import SPLIT, draw_networks
 from sysgym.errors import SysgymError
-from sysgym.studies.neighbours import transport_of
+from sysgym.studies.laws import transport_of
 from sysgym.studies.random_networks.comparison import Comparison, markdown, tables, verdicts
 from sysgym.studies.random_networks.picture import draw
 from sysgym.studies.random_networks.study import (

@@ -112,7 +112,7 @@ def test_a_search_begins_where_another_one_ended(
     np.testing.assert_allclose(begun[0], first)
     assert TUNED_SWIFT.form.read(path).hyper_parameters["start"] == str(there)
     with pytest.raises(SysgymError, match="has another start"):
-        train("tuned_swift", small, resume=True, **arguments, hyper_parameters={**chosen, "start": ""})  # type: ignore[arg-type]
+        train("tuned_swift", small, resume=True, **arguments, hyper_parameters={**chosen, "start": None})  # type: ignore[arg-type]
     with pytest.raises(SysgymError, match="has another number of links"):
         train("tuned_swift", small, resume=True, **arguments, hyper_parameters={**chosen, "links": 2})  # type: ignore[arg-type]
     TUNED_SWIFT.form.write(Law([1e9] * len(first), [], 0, 0, 0.0, {}, {}), there)
@@ -213,6 +213,7 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
         ("networks", "many", SysgymError, "networks is 'many'"),
         ("links", 1.5, SysgymError, "links is 1.5; expected a whole number of 0 or more, as 4"),
         ("start", "nowhere.json", SysgymError, "nowhere.json: no such checkpoint"),
+        ("start", "", SysgymError, "start is ''; expected a checkpoint of the law"),
         ("start", 3, SysgymError, "start is 3; expected a checkpoint of the law"),
     ):
         with pytest.raises(error, match=words):
