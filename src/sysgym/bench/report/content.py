@@ -42,6 +42,8 @@ def reading_guide(benchmark: BenchmarkResult) -> list[str]:
     ]
     if learned:
         guide.append(_trained(benchmark, learned))
+    if constants := [f"{one.name} ({one.constants})" for one in benchmark.players if one.constants]:
+        guide.append(f"Constants that are not the defaults: {'; '.join(constants)}.")
     if references:
         guide.append(
             f"{listed(references)} {_verb(references, 'reads', 'read')} quantities that no controller can "
@@ -83,7 +85,7 @@ def _trained(benchmark: BenchmarkResult, learned: list[str]) -> str:
     if runs != {1}:
         return f"{listed(learned)}: the interval is over training runs and episodes."
     return (
-        f"{listed(learned)} {_verb(learned, 'was', 'were')} trained once for each scenario. The interval is "
+        f"{listed(learned)} {_verb(learned, 'has', 'have')} one checkpoint in each scenario. The interval is "
         "over episodes only and does not include the variation between training runs."
     )
 

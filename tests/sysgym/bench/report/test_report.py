@@ -279,13 +279,24 @@ def test_runs_of_an_agent_are_put_together(write_rows: Callable[..., Path]) -> N
     lines = [re.sub(r',"sha256":"[0-9a-f]+"', "", line) for line in lines]  # the digest of other words
     (out / RESULTS).write_text("".join(lines))
     written = write(out)
-    assert "ppo was trained once" not in written.markdown.read_text()
+    assert "ppo has one checkpoint" not in written.markdown.read_text()
     assert "ppo: the interval is over training runs and episodes" in written.markdown.read_text()
     value, low, high = map(float, re.findall(r"[\d.]+", _table_of_html(written)["ppo"][0]))
     assert low < 8.2
     assert high > 9.6
     assert 8.5 < value < 9.3
     assert "ppo against dctcp: goodput not significantly different" in _sentences(written)
+
+
+def test_constants_are_stated(write_rows: Callable[..., Path]) -> None:
+    out = write_rows({"dctcp": DCTCP, "ppo": BETTER})
+    lines = (out / RESULTS).read_text()
+    own = re.sub(r'("contender":\{"name":"ppo".*?"parameters":\{)\}', r'\1"target":1.5}', lines)
+    (out / RESULTS).write_text(re.sub(r',"sha256":"[0-9a-f]+"', "", own))  # the digest of other words
+    written = write(out)
+    for text in (written.markdown.read_text(), written.html.read_text()):
+        assert "Constants that are not the defaults: ppo (target = 1.5)." in text
+    assert "ppo has one checkpoint in each scenario" in written.markdown.read_text()
 
 
 def test_a_reader_is_warned(write_rows: Callable[..., Path], make_row: MakeRow) -> None:
