@@ -151,8 +151,8 @@ class RandomLinks:
         return load_scenario(NETWORK, overrides=dict(self.overrides), expect=CongestionScenario)
 
     def _check_flows(self) -> None:
-        for job in self.jobs():
-            scenario = scenario_from_resolved(job.scenario, expect=CongestionScenario)
+        for resolved in {job.scenario_sha256: job.scenario for job in self.jobs()}.values():
+            scenario = scenario_from_resolved(resolved, expect=CongestionScenario)
             if scenario.workload.kind != "long_lived":
                 raise SysgymError(f"--set workload.kind={scenario.workload.kind}: expected long-lived flows")
             if (n_flows := flow_count(scenario)) % 2:
