@@ -37,6 +37,7 @@ def shortened(block: str) -> str:
     )
     block = block.replace("from sysgym.datasets", minari)
     block = block.replace("--networks 120", "--networks 1")
+    block = block.replace("study links", "study links --links 1 --crowds 1")
     return block.replace("--video hadoop.mp4", "--set control.episode_steps=20 --video hadoop.mp4")
 
 

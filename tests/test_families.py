@@ -54,6 +54,7 @@ STUDIES = (
     "src/sysgym/cli/study/neighbours.py",
     "src/sysgym/cli/study/networks.py",
     "src/sysgym/studies/kernel_episodes.py",
+    "src/sysgym/studies/laws.py",
     "src/sysgym/studies/neighbours.py",
     "src/sysgym/studies/nurd_release.py",
     "src/sysgym/studies/p2_survey.py",

@@ -39,7 +39,7 @@ def with_bar(folder: Path, run: Callable[[Callable[[int, int], None]], Rows]) ->
 
 
 def laws_of(texts: Iterable[str], plugins: Sequence[Plugin], scenario: str, trust: bool) -> list[Contender]:
-    """Return contenders of the family of laws from their texts.
+    """Return contenders of the family with transports, the laws, from their texts.
 
     Args:
         texts: Texts as ``[NAME=]WHO[,KEY=VALUE][@CHECKPOINT]``.
@@ -49,7 +49,7 @@ def laws_of(texts: Iterable[str], plugins: Sequence[Plugin], scenario: str, trus
     """
     from sysgym.bench.contenders import parse_contender
 
-    found = (parse_contender(text, plugins, "congestion").with_shipped(scenario) for text in texts)
+    found = (parse_contender(text, plugins).with_shipped(scenario) for text in texts)
     return [replace(one, trusted=trust) for one in found]
 
 
