@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 MOST_BYTES = 22_000_000
-"""Limit of the site's size, a seventh above the present one, so that what is added to every page is noticed."""
+"""Limit of the size, a seventh above the present one, so that what is added to every page is noticed."""
 
 _LOADING_RELS = {"stylesheet", "preload", "prefetch", "modulepreload", "preconnect", "dns-prefetch", "icon"}
 _IN_CSS = re.compile(r"""(?:url\(\s*["']?|@import\s+["'])((?:https?:)?//[^"')\s]+)""")
