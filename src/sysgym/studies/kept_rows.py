@@ -50,42 +50,60 @@ class KeptRow(Strict):
     key: Text
 
 
+class KeptStudy(Protocol):
+    """Study whose rows are kept in a file of its folder."""
+
+    @property
+    def rows_file(self) -> str:
+        """Name of the file."""
+
+    @property
+    def row_fields(self) -> type[KeptRow]:
+        """Fields of a row, which are checked when the file is read."""
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether episodes disturb each other, so that none runs beside another."""
+
+    def jobs(self) -> Sequence[KeptJob]:
+        """Return the jobs of all episodes."""
+
+
 def run_kept(
-    jobs: Sequence[KeptJob],
-    path: Path,
-    fields: type[KeptRow],
+    study: KeptStudy,
+    folder: Path,
     *,
     n_workers: int,
     plugins: Sequence[PluginFile] = (),
     tell: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run all jobs whose rows are not in a file yet, and append theirs.
+    """Run all episodes of a study whose rows are not in its folder yet, and append theirs.
 
     Args:
-        jobs: The jobs.
-        path: File of the rows; its folder is made.
-        fields: Fields of a row, which are checked when the file is read.
+        study: The study.
+        folder: Folder of the rows; it is made.
         n_workers: Number of processes.
         plugins: The user's files.
-        tell: Callback with the number of finished jobs and of all jobs.
+        tell: Callback with the number of finished episodes and of all episodes.
 
     Returns:
-        The rows, in the order of ``jobs``.
+        The rows, in the order of the study's jobs.
 
     Raises:
-        SysgymError: A job failed, and the rows of the others are kept; or the file is invalid, or another
-            process writes to its folder.
+        SysgymError: An episode failed, and the rows of the others are kept; or the file is invalid, or
+            another process writes to its folder.
         StorageError: The file cannot be written.
     """
+    jobs = study.jobs()
     tell = tell or (lambda done, of: None)
     keys = [job.key for job in jobs]
     failures: list[Failed] = []
-    with open_kept(path, fields) as (before, lines):
+    with open_kept(folder / study.rows_file, study.row_fields) as (before, lines):
         rows = {row["key"]: row for row in before}
         waiting = [job for job, key in zip(jobs, keys, strict=True) if key not in rows]
         tell(len(jobs) - len(waiting), len(jobs))
         queue = iter(waiting)
-        n_workers = min(n_workers, max(len(waiting), 1))
+        n_workers = 1 if study.one_at_a_time else min(n_workers, max(len(waiting), 1))
         compile_for_workers(job.scenario["family"] for job in waiting)
         for event in run_jobs(lambda: next(queue, None), n_workers, plugins, lambda job: EPISODE_LIMIT_S):
             if isinstance(event, Failed):

@@ -13,13 +13,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name, Strict
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.pool import PLAYING
@@ -28,7 +27,7 @@ from sysgym.bench.tables import Table, interval_text
 from sysgym.envs.congestion.sharing import CONVERGED, WINDOWS, flow_count, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
-from sysgym.studies.kept_rows import KeptRow, read_kept, run_kept
+from sysgym.studies.kept_rows import KeptRow, read_kept
 from sysgym.studies.law_facts import facts_of
 from sysgym.studies.laws import can_share, transport_of
 
@@ -124,6 +123,10 @@ class Neighbours:
         beside: Laws beside which the others are played, among ``laws``; empty: all.
     """
 
+    rows_file: ClassVar[str] = ROWS
+    row_fields: ClassVar[type[KeptRow]] = _RowFields
+    one_at_a_time: ClassVar[bool] = False
+
     scenario: CongestionScenario
     laws: Sequence[Contender]
     duration_s: float
@@ -178,33 +181,6 @@ class Neighbours:
         ]
 
 
-def run_neighbours(
-    neighbours: Neighbours,
-    folder: Path,
-    *,
-    n_workers: int,
-    plugins: Sequence[PluginFile] = (),
-    tell: Callable[[int, int], None] | None = None,
-) -> list[dict[str, Any]]:
-    """Run all episodes that are not in the folder yet.
-
-    Args:
-        neighbours: Settings of the study.
-        folder: Folder of the rows.
-        n_workers: Number of processes.
-        plugins: The user's files.
-        tell: Callback with the number of finished episodes and of all episodes.
-
-    Returns:
-        The rows, in the order of :meth:`Neighbours.jobs`.
-
-    Raises:
-        SysgymError: An episode failed; the rows of the others are kept.
-    """
-    path = folder / ROWS
-    return run_kept(neighbours.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
-
-
 def read_rows(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of a folder; none if it has no file of them.
 
@@ -219,7 +195,7 @@ def shares(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[tuple
 
     Args:
         laws: Names of the laws.
-        rows: Rows from :func:`run_neighbours`.
+        rows: Rows from :func:`~sysgym.studies.kept_rows.run_kept`.
 
     Returns:
         Interval by (law, neighbour): goodput of the law's flows over the mean of all flows. 1 is fair; the
@@ -242,7 +218,7 @@ def tables(
 
     Args:
         laws: Names of the laws.
-        rows: Rows from :func:`run_neighbours`.
+        rows: Rows from :func:`~sysgym.studies.kept_rows.run_kept`.
         intervals: Whether shares have their intervals, which makes the table wide.
     """
     found = shares(laws, rows)

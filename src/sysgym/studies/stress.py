@@ -12,14 +12,12 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import Name
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.episodes import make_contender, play
@@ -31,7 +29,7 @@ from sysgym.scenarios import Scenario, scenario_from_resolved
 from sysgym.scenarios.families import evaluation_of, get_family
 from sysgym.scenarios.family import Disturbance, Metric, load_entry
 from sysgym.scenarios.units import unit_of
-from sysgym.studies.kept_rows import KeptRow, run_kept
+from sysgym.studies.kept_rows import KeptRow
 
 FORMAT = 1
 ROWS = "stress.jsonl"
@@ -205,6 +203,13 @@ class StressJob:
         }
 
 
+class _RowFields(KeptRow):
+    """Line of the file of rows."""
+
+    total_reward: float = Field(alias="return")
+    metrics: dict[Name, float]
+
+
 @dataclass(frozen=True)
 class Stress:
     """Settings of the study.
@@ -216,6 +221,9 @@ class Stress:
         contenders: Contenders.
         conditions: Conditions, the undisturbed one first.
     """
+
+    rows_file: ClassVar[str] = ROWS
+    row_fields: ClassVar[type[KeptRow]] = _RowFields
 
     scenario: Scenario
     split: str
@@ -233,6 +241,11 @@ class Stress:
         for condition in self.conditions:
             condition.check(self.scenario)
 
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether there are episodes on the kernel, which run in wall time."""
+        return any(condition.kernel for condition in self.conditions)
+
     def jobs(self) -> list[StressJob]:
         """Return the episodes, seed by seed."""
         first, _ = self.scenario.splits[self.split].seeds
@@ -243,41 +256,6 @@ class Stress:
             for contender in self.contenders
             for condition in self.conditions
         ]
-
-
-def run_stress(
-    stress: Stress,
-    folder: Path,
-    *,
-    n_workers: int,
-    plugins: Sequence[PluginFile] = (),
-    tell: Callable[[int, int], None] | None = None,
-) -> list[dict[str, Any]]:
-    """Run all episodes that are not in the folder yet.
-
-    Args:
-        stress: Settings of the study.
-        folder: Folder of the rows.
-        n_workers: Number of processes; episodes on the kernel run one at a time.
-        plugins: The user's files.
-        tell: Callback with the number of finished episodes and of all episodes.
-
-    Returns:
-        The rows, in the order of :meth:`Stress.jobs`.
-
-    Raises:
-        SysgymError: An episode failed; the rows of the others are kept.
-    """
-    if any(condition.kernel for condition in stress.conditions):
-        n_workers = 1
-    return run_kept(stress.jobs(), folder / ROWS, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
-
-
-class _RowFields(KeptRow):
-    """Line of the file of rows."""
-
-    total_reward: float = Field(alias="return")
-    metrics: dict[Name, float]
 
 
 RETURN = Metric("return", "Return", True)
@@ -330,7 +308,7 @@ class Values:
 
     Args:
         stress: Settings of the study.
-        rows: Rows from :func:`run_stress`.
+        rows: Rows from :func:`~sysgym.studies.kept_rows.run_kept`.
 
     Attributes:
         metrics: Metrics of the environment that all rows have.
@@ -383,7 +361,7 @@ def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]
 
     Args:
         stress: Settings of the study.
-        rows: Rows from :func:`run_stress`.
+        rows: Rows from :func:`~sysgym.studies.kept_rows.run_kept`.
     """
     values = Values(stress, rows)
     for sweep in sweeps(stress):

@@ -26,7 +26,7 @@ def draw(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Picture | None:
 
     Args:
         stress: Settings of the study.
-        rows: Rows from :func:`sysgym.studies.stress.run_stress`.
+        rows: Rows from :func:`~sysgym.studies.kept_rows.run_kept`.
     """
     kinds, values = list(sweeps(stress)), Values(stress, rows)
     if not kinds:

@@ -15,8 +15,9 @@ from sysgym.envs.congestion.sharing import common_first, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.studies import neighbours as study
+from sysgym.studies.kept_rows import run_kept
 from sysgym.studies.laws import transports_of
-from sysgym.studies.neighbours import Neighbours, run_neighbours
+from sysgym.studies.neighbours import Neighbours
 from sysgym.studies.neighbours_picture import draw
 
 DUMBBELL = load_scenario("dumbbell-10g", expect=CongestionScenario)
@@ -100,8 +101,8 @@ def test_who_takes_everything_has_a_share_of_two_and_no_more(monkeypatch: pytest
 def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
     settings = Neighbours(DUMBBELL, laws("cubic", "dctcp"), 0.02, 2)
     told: list[tuple[int, int]] = []
-    rows = run_neighbours(settings, tmp_path, n_workers=1)
-    again = run_neighbours(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    rows = run_kept(settings, tmp_path, n_workers=1)
+    again = run_kept(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
     assert again == rows
     assert told == [(6, 6)]
     names = ["cubic", "dctcp"]

@@ -15,13 +15,13 @@ from sysgym.bench.run.episodes import EpisodeJob
 from sysgym.errors import ScenarioError, SysgymError, UnknownName
 from sysgym.scenarios import get_family, load_scenario, scenario_from_resolved
 from sysgym.scenarios.locks import alone_in
+from sysgym.studies.kept_rows import run_kept
 from sysgym.studies.stress import (
     ROWS,
     Condition,
     Stress,
     StressJob,
     default_conditions,
-    run_stress,
     sweeps,
     tables,
 )
@@ -80,7 +80,7 @@ def test_what_is_played_is_kept_and_what_is_torn_played_again(tiny: Path, tmp_pa
     )
     told: list[tuple[int, int]] = []
     folder = tmp_path / "out"
-    rows = run_stress(stress, folder, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    rows = run_kept(stress, folder, n_workers=1, tell=lambda done, of: told.append((done, of)))
     assert told == [(done, 4) for done in range(5)]
     assert [(row["seed"], row["condition"]["delay"]) for row in rows] == [
         (200, 0),
@@ -91,7 +91,7 @@ def test_what_is_played_is_kept_and_what_is_torn_played_again(tiny: Path, tmp_pa
     content = (folder / ROWS).read_bytes()
     (folder / ROWS).write_bytes(content[:-20])
     told.clear()
-    again = run_stress(stress, folder, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    again = run_kept(stress, folder, n_workers=1, tell=lambda done, of: told.append((done, of)))
     assert told[0] == (3, 4)
     assert [row["return"] for row in again] == [row["return"] for row in rows]
     assert len((folder / ROWS).read_bytes().splitlines()) == 4
@@ -104,7 +104,7 @@ def test_a_second_study_does_not_write_to_the_folder_of_a_running_one(tiny: Path
         alone_in(folder, "writes rows of a study to"),
         pytest.raises(SysgymError, match="another process writes rows of a study to this folder"),
     ):
-        run_stress(stress, folder, n_workers=1)
+        run_kept(stress, folder, n_workers=1)
     assert [path.name for path in folder.iterdir()] == [".lock"]
 
 

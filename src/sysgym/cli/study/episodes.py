@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sysgym.bench.contenders import Contender
     from sysgym.bench.plugins import Plugin
     from sysgym.bench.tables import Table
+    from sysgym.studies.kept_rows import KeptStudy
 
 Rows = list[dict[str, Any]]
 
@@ -36,6 +37,25 @@ def with_bar(folder: Path, run: Callable[[Callable[[int, int], None]], Rows]) ->
     except KeyboardInterrupt:
         console().print(f"stopped; finished episodes are in {folder}; run the same command again to continue")
         raise typer.Exit(130) from None
+
+
+def play_study(study: KeptStudy, folder: Path, plugins: Sequence[Plugin], jobs: int) -> Rows:
+    """Play the episodes of a study that are not in its folder yet, under a bar; return all rows.
+
+    Args:
+        study: The study.
+        folder: Results folder.
+        plugins: Loaded files.
+        jobs: Number of processes; 0: one for each core.
+    """
+    from sysgym.cli.commands.bench import cpus
+    from sysgym.studies.kept_rows import run_kept
+
+    files = [one.file for one in plugins]
+    return with_bar(
+        folder,
+        lambda tell: run_kept(study, folder, n_workers=jobs or cpus(), plugins=files, tell=tell),
+    )
 
 
 def laws_of(texts: Iterable[str], plugins: Sequence[Plugin], scenario: str, trust: bool) -> list[Contender]:

@@ -9,7 +9,7 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.options import JobsOption, PluginOption, TrustOption
-from sysgym.cli.study.episodes import laws_of, with_bar, write_study
+from sysgym.cli.study.episodes import laws_of, play_study, write_study
 
 
 def links(
@@ -58,7 +58,6 @@ def links(
 ) -> None:
     """Play laws beside others, and among their own flows, on random links. The same command resumes it."""
     from sysgym.bench.plugins import load_plugin
-    from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import parse_overrides
     from sysgym.studies.laws import SHIPPED_FOR
     from sysgym.studies.random_links import study
@@ -69,13 +68,7 @@ def links(
     laws, others = (laws_of(texts, plugins, SHIPPED_FOR, trust) for texts in (law, beside or study.BESIDE))
     settings = study.RandomLinks(laws, others, number, crowds, seed, parse_overrides(set_ or []))
     folder = out if out is not None else Path("results") / "links"
-    files = [one.file for one in plugins]
-    rows = with_bar(
-        folder,
-        lambda tell: study.run_random_links(
-            settings, folder, n_workers=jobs or cpus(), plugins=files, tell=tell
-        ),
-    )
+    rows = play_study(settings, folder, plugins, jobs)
     found = LinkRows(settings, rows)
     shown, sentences = list(tables(found)), verdicts(found)
     write_study(

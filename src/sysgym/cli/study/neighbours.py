@@ -9,7 +9,7 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.options import JobsOption, PluginOption, TrustOption
-from sysgym.cli.study.episodes import laws_of, with_bar, write_study
+from sysgym.cli.study.episodes import laws_of, play_study, write_study
 
 
 def neighbours(
@@ -61,7 +61,6 @@ def neighbours(
 ) -> None:
     """Play pairs of laws on alternate flows of a network. The same command resumes it."""
     from sysgym.bench.plugins import load_plugin
-    from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import CongestionScenario, load_scenario, parse_overrides
     from sysgym.studies import neighbours as study
     from sysgym.studies.neighbours_picture import draw
@@ -72,11 +71,7 @@ def neighbours(
     everyone = [*who, *(one for one in others if one not in who)]
     played = study.Neighbours(loaded, everyone, duration, seeds, others)
     folder = out if out is not None else Path("results") / f"neighbours-{loaded.name}"
-    files = [one.file for one in plugins]
-    rows = with_bar(
-        folder,
-        lambda tell: study.run_neighbours(played, folder, n_workers=jobs or cpus(), plugins=files, tell=tell),
-    )
+    rows = play_study(played, folder, plugins, jobs)
     laws = [one.name for one in played.laws]
     found, sentences = list(study.tables(laws, rows)), study.verdicts(laws, rows)
     write_study(

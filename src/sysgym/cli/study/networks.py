@@ -9,7 +9,7 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.options import JobsOption, PluginOption, TrustOption
-from sysgym.cli.study.episodes import laws_of, with_bar, write_study
+from sysgym.cli.study.episodes import laws_of, play_study, write_study
 
 
 def networks(
@@ -40,7 +40,6 @@ def networks(
 ) -> None:
     """Play laws and all classics on networks drawn at random. The same command resumes it."""
     from sysgym.bench.plugins import load_plugin
-    from sysgym.cli.commands.bench import cpus
     from sysgym.studies.laws import SHIPPED_FOR
     from sysgym.studies.random_networks import comparison, study
     from sysgym.studies.random_networks.picture import draw
@@ -48,13 +47,7 @@ def networks(
     plugins = [load_plugin(path) for path in plugin or []]
     settings = study.RandomNetworks(laws_of(law, plugins, SHIPPED_FOR, trust), number, seed, fair)
     folder = out if out is not None else Path("results") / "networks"
-    files = [one.file for one in plugins]
-    rows = with_bar(
-        folder,
-        lambda tell: study.run_random_networks(
-            settings, folder, n_workers=jobs or cpus(), plugins=files, tell=tell
-        ),
-    )
+    rows = play_study(settings, folder, plugins, jobs)
     found = comparison.Comparison(settings, rows)
     tables, sentences = list(comparison.tables(found)), comparison.verdicts(found)
     write_study(

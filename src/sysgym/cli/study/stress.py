@@ -10,7 +10,7 @@ import typer
 
 from sysgym.cli import completion
 from sysgym.cli.options import JobsOption, PluginOption, TrustOption
-from sysgym.cli.study.episodes import with_bar
+from sysgym.cli.study.episodes import play_study
 from sysgym.cli.terminal import console, print_table
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ def stress(
     """
     from sysgym.bench.contenders import parse_contender
     from sysgym.bench.plugins import load_plugin
-    from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import load_scenario
     from sysgym.scenarios.files import write_atomically
     from sysgym.studies.stress import (
@@ -95,7 +94,6 @@ def stress(
         Stress,
         default_conditions,
         markdown,
-        run_stress,
         tables,
     )
     from sysgym.studies.stress_picture import draw
@@ -122,11 +120,7 @@ def stress(
     played = Stress(loaded, split, seeds, contenders, list(dict.fromkeys([Condition(), *conditions])))
     folder = out if out is not None else Path("results") / f"stress-{loaded.name}"
     screen = console()
-    files = [one.file for one in plugins]
-    rows = with_bar(
-        folder,
-        lambda tell: run_stress(played, folder, n_workers=jobs or cpus(), plugins=files, tell=tell),
-    )
+    rows = play_study(played, folder, plugins, jobs)
     found = list(tables(played, rows))
     write_atomically(folder / "stress.md", markdown(played, found).encode())
     for one in found:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.pool import PLAYING
@@ -21,7 +19,7 @@ from sysgym.envs.congestion.random_links import NETWORK, Link, draw_crowd, draw_
 from sysgym.envs.congestion.sharing import flow_count, measure_sharing
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario, scenario_from_resolved
-from sysgym.studies.kept_rows import KeptRow, run_kept
+from sysgym.studies.kept_rows import KeptRow
 from sysgym.studies.laws import can_share, transport_of
 
 ROWS = "links.jsonl"
@@ -119,6 +117,10 @@ class RandomLinks:
         overrides: Scenario keys that are the same on all links.
     """
 
+    rows_file: ClassVar[str] = ROWS
+    row_fields: ClassVar[type[KeptRow]] = _RowFields
+    one_at_a_time: ClassVar[bool] = False
+
     laws: Sequence[Contender]
     beside: Sequence[Contender]
     n_links: int
@@ -204,30 +206,3 @@ class RandomLinks:
             resolved, digest = link.scenario.resolved(), link.scenario.sha256()
             for law, other in players:
                 yield LinkJob(resolved, digest, link.duration_s, number, law, other)
-
-
-def run_random_links(
-    settings: RandomLinks,
-    folder: Path,
-    *,
-    n_workers: int,
-    plugins: Sequence[PluginFile] = (),
-    tell: Callable[[int, int], None] | None = None,
-) -> list[dict[str, Any]]:
-    """Run all episodes that are not in the folder yet.
-
-    Args:
-        settings: Settings of the study.
-        folder: Folder of the rows.
-        n_workers: Number of processes.
-        plugins: The user's files.
-        tell: Callback with the number of finished episodes and of all episodes.
-
-    Returns:
-        The rows, in the order of :meth:`RandomLinks.jobs`.
-
-    Raises:
-        SysgymError: An episode failed; the rows of the others are kept.
-    """
-    path = folder / ROWS
-    return run_kept(settings.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)

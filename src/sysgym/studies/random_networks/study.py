@@ -6,15 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from sysgym.agents.learned.congestion.episodes import Episode
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.leaderboard.power import CLASSICS
-from sysgym.bench.plugins import PluginFile
 from sysgym.bench.results.row_format import ContenderFields, Digest, Name
 from sysgym.bench.results.versions import must_match, versions
 from sysgym.bench.run.pool import PLAYING
@@ -25,7 +23,7 @@ from sysgym.envs.congestion.datacenter.metrics import slowdown_quantiles
 from sysgym.envs.congestion.random_networks import SPLIT, Network, draw_networks
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
-from sysgym.studies.kept_rows import KeptRow, run_kept
+from sysgym.studies.kept_rows import KeptRow
 from sysgym.studies.laws import transport_of
 
 ROWS = "networks.jsonl"
@@ -122,6 +120,10 @@ class RandomNetworks:
         fair: Whether slowdowns under fair sharing are computed, too.
     """
 
+    rows_file: ClassVar[str] = ROWS
+    row_fields: ClassVar[type[KeptRow]] = _RowFields
+    one_at_a_time: ClassVar[bool] = False
+
     laws: Sequence[Contender]
     n_networks: int
     seed: int = 0
@@ -171,33 +173,6 @@ def with_delays(parameters: Sequence[float], factor: float) -> list[float]:
     for place in DELAYS:
         changed[place] = max(parameters[place] * factor, CONSTANTS[place].least)
     return changed
-
-
-def run_random_networks(
-    settings: RandomNetworks,
-    folder: Path,
-    *,
-    n_workers: int,
-    plugins: Sequence[PluginFile] = (),
-    tell: Callable[[int, int], None] | None = None,
-) -> list[dict[str, Any]]:
-    """Run all episodes that are not in the folder yet.
-
-    Args:
-        settings: Settings of the study.
-        folder: Folder of the rows.
-        n_workers: Number of processes.
-        plugins: The user's files.
-        tell: Callback with the number of finished episodes and of all episodes.
-
-    Returns:
-        The rows, network by network.
-
-    Raises:
-        SysgymError: An episode failed; the rows of the others are kept.
-    """
-    path = folder / ROWS
-    return run_kept(settings.jobs(), path, _RowFields, n_workers=n_workers, plugins=plugins, tell=tell)
 
 
 def _fair(scenario: CongestionScenario, seed: int) -> dict[str, float]:

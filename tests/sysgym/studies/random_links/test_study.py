@@ -14,8 +14,9 @@ from sysgym.envs.congestion.random_links import SHARED_PACKETS, draw_shared_link
 from sysgym.envs.congestion.random_networks import PACKET_BITS
 from sysgym.envs.congestion.sharing import measure_sharing
 from sysgym.errors import SysgymError
+from sysgym.studies.kept_rows import run_kept
 from sysgym.studies.random_links.picture import draw
-from sysgym.studies.random_links.study import RandomLinks, run_random_links
+from sysgym.studies.random_links.study import RandomLinks
 from sysgym.studies.random_links.tables import LinkRows, markdown, tables, verdicts
 
 
@@ -25,10 +26,10 @@ def laws(*texts: str) -> list[Contender]:
 
 def test_every_law_plays_every_link_once_and_more_links_go_on(tmp_path: Path) -> None:
     own, beside = laws("gentle=swift,beta=0.4", "dctcp"), laws("dctcp", "reno")
-    few = run_random_links(RandomLinks(own, beside, 1, 1, seed=4), tmp_path, n_workers=1)
+    few = run_kept(RandomLinks(own, beside, 1, 1, seed=4), tmp_path, n_workers=1)
     told: list[tuple[int, int]] = []
     settings = RandomLinks(own, beside, 2, 1, seed=4)
-    rows = run_random_links(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    rows = run_kept(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
     assert told[0] == (len(few), len(rows)), "rows are kept"
     played = [(row["law"], row["beside"], row["link"]) for row in rows]
     pairs = [("gentle", "dctcp"), ("gentle", "reno"), ("dctcp", "reno")]

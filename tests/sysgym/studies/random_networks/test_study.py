@@ -12,6 +12,7 @@ from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.emulator.packets.transports.swift import CONSTANTS, FLOW_SCALING_RANGE_NS, PER_HOP_NS
 from sysgym.envs.congestion.random_networks import SPLIT, draw_networks
 from sysgym.errors import SysgymError
+from sysgym.studies.kept_rows import run_kept
 from sysgym.studies.laws import transport_of
 from sysgym.studies.random_networks.comparison import Comparison, markdown, tables, verdicts
 from sysgym.studies.random_networks.picture import draw
@@ -19,7 +20,6 @@ from sysgym.studies.random_networks.study import (
     FAIR,
     REFERENCES,
     RandomNetworks,
-    run_random_networks,
     swift_by_rate,
 )
 
@@ -40,10 +40,10 @@ def test_swift_by_rate_divides_both_delays_above_ten_gigabits(rate_bps: float, f
 
 def test_every_law_plays_every_network_once_and_more_networks_go_on(tmp_path: Path) -> None:
     gentle = [law("gentle=swift,beta=0.4")]
-    few = run_random_networks(RandomNetworks(gentle, 1, seed=7, fair=True), tmp_path, n_workers=1)
+    few = run_kept(RandomNetworks(gentle, 1, seed=7, fair=True), tmp_path, n_workers=1)
     settings = RandomNetworks(gentle, 4, seed=7, fair=True)
     told: list[tuple[int, int]] = []
-    rows = run_random_networks(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    rows = run_kept(settings, tmp_path, n_workers=1, tell=lambda done, of: told.append((done, of)))
     assert rows[: len(few)] == few
     assert told[0] == (len(few), len(rows)), "rows are kept"
     played = [(row["law"], row["network"]) for row in rows]
