@@ -1,4 +1,4 @@
-"""What commands of studies share: their laws, a bar with interruption, and their files.
+"""Parts that commands of studies share: their laws, a bar with interruption, and their files.
 
 Studies keep their episodes, so that the same command resumes them.
 """
