@@ -77,7 +77,7 @@ FAMILY = Family(
             Disturbance(
                 "residual",
                 "costs off the model by {}",
-                "factor of its own in a candidate's time (log standard deviation)",
+                "error of the cost model for single candidates (log standard deviation)",
                 (0.2, 0.4),
                 keys=("joint.residual_log_sd",),
                 env_ids=_MEASURED,
