@@ -11,7 +11,7 @@ from sysgym.emulator.bursts.planning import PlanCost
 PLAN_METRICS: dict[str, str] = {
     "regret": "price of the plan over that of the best plan, minus 1: 0 is the optimum",
     "speedup": "time of an iteration on one GPU over that of the plan",
-    "idle_share": "share of the time of all GPUs that the plan leaves",
+    "idle_share": "share of the time of all GPUs that the plan leaves idle",
     "amplification": "time of GPUs that the plan uses over the time on one GPU",
     "iteration_s": "time of an iteration, s",
     "changes": "changes of the number of GPUs between layers",
@@ -22,9 +22,9 @@ MUX_METRICS: dict[str, str] = {
     "cluster_throughput": "mean of foreground over that without background work, plus background_share",
     "slowdown_mean": "time of a foreground iteration over that without background work, mean",
     "excess_share": "share of the windows whose slowdown is above background.most_slowdown",
-    "background_share": "background work over what all GPUs would do with nothing else, mean",
-    "idle_share": "share of the time of all GPUs in which they do nothing, mean",
-    "regret": "worth of the best actions minus that of the windows, over the first",
+    "background_share": "background work over that of all GPUs without a foreground job, mean",
+    "idle_share": "share of the time of all GPUs in which they are idle, mean",
+    "regret": "value of the best actions minus that of the actions taken, relative to the former",
 }
 """Meaning of every episode metric of ``sysgym/BurstMux-v0``."""
 

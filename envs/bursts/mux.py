@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.bursts.multiplexing import ACTIONS, Multiplexing
 from sysgym.envs.bursts.metrics import mux_metrics
-from sysgym.envs.bursts.observation import MUX_COLUMNS, MUX_OBSERVERS, MuxState
+from sysgym.envs.bursts.observation import MUX_COLUMNS, MUX_OBSERVERS, MuxState, mux_state_of
 from sysgym.envs.bursts.render import mux_picture, mux_text
 from sysgym.envs.bursts.rewards import MUX_REWARDS, PLAN_REWARDS, WindowOutcome
 from sysgym.envs.discrete import DiscreteEnv
@@ -28,19 +28,19 @@ class BurstMux(DiscreteEnv[BurstScenario]):
 
     ## Description
 
-    The foreground job follows the plan of DeepPool's planner and leaves GPUs idle during the layers that have fewer.
-    Background training fills these gaps with pieces of work at low priority. Larger batches and more outstanding pieces use the
-    gaps better, and are more in the way of the foreground: it waits for the pieces that run when it needs a GPU back, and its own
-    layers become slower. How much slower is unknown and drifts; only the slowdown of the last window is measured, with an
-    error.
+    The foreground job follows the plan of DeepPool's planner and leaves GPUs idle during layers that use
+    fewer of them. Background training fills these gaps with pieces of work at low priority. Larger batches
+    and more outstanding pieces use the gaps better, but slow the foreground down more: it waits for running
+    pieces when it needs a GPU back, and its own layers take longer. The size of this slowdown is unknown and
+    drifts; only the slowdown of the last window is measured, with an error.
 
-    A step is a window of `control.interval_s`. The model of the gaps is assumed; `sysgym.emulator.bursts.multiplexing`
-    describes it.
+    A step is a window of length `control.interval_s`. The model of the gaps is an assumption, described in
+    `sysgym.emulator.bursts.multiplexing`.
 
     ## Action Space
 
-    `Discrete(21)`: 0 for no background work; action 1 + 4 i + j for the i-th of the batches 1, 2, 4, 8, 16 with j + 1
-    pieces outstanding on each GPU, j from 0 to 3.
+    `Discrete(21)`: action 0 is no background work; action 1 + 4 i + j is the batch 1, 2, 4, 8 or 16 (i from 0
+    to 4) with j + 1 pieces outstanding on each GPU (j from 0 to 3).
 
     ## Observation Space
 
@@ -48,8 +48,8 @@ class BurstMux(DiscreteEnv[BurstScenario]):
 
     | Column of the observation | Meaning | Unit |
     | --- | --- | --- |
-    | `slowdown` | slowdown of the foreground that was measured in the last window | ratio less 1 |
-    | `slowdown_mean` | its mean with weights 0.9 for the mean before | ratio less 1 |
+    | `slowdown` | slowdown of the foreground, measured in the last window | ratio less 1 |
+    | `slowdown_mean` | moving mean of the slowdown, weight 0.9 for the past | ratio less 1 |
     | `background` | background work of the last window | share of all GPUs |
     | `idle` | idle share of the last window | share |
     | `idle_alone` | idle share without background work | share |
@@ -66,7 +66,7 @@ class BurstMux(DiscreteEnv[BurstScenario]):
 
     | Name | Terms |
     | --- | --- |
-    | `default` | `foreground`: its throughput over that without background work; `background`: its work over that of all GPUs with nothing else; `excess`: minus ten times the slowdown beyond `background.most_slowdown` |
+    | `default` | `foreground`: throughput of the foreground job over that without background work; `background`: background work over that of all GPUs without a foreground job; `excess`: minus ten times the slowdown beyond `background.most_slowdown` |
 
     ## Starting State
 
@@ -82,11 +82,11 @@ class BurstMux(DiscreteEnv[BurstScenario]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `BurstScenario` | `"burst-mux"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"background.piece_s": 2e-3}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"background.piece_s": 2e-3}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
@@ -95,7 +95,7 @@ class BurstMux(DiscreteEnv[BurstScenario]):
     - `episode_metrics`: on the last step, see `sysgym.envs.bursts.metrics.MUX_METRICS`.
     - `episode_seed`, `time_s`: the seed of this episode, and the time since it began.
 
-    `env.unwrapped.episode` is the episode, its future included.
+    `env.unwrapped.episode` is the episode, including its future.
 
     ## Registered Configurations
 
@@ -103,8 +103,8 @@ class BurstMux(DiscreteEnv[BurstScenario]):
 
     ## Baselines
 
-    The agents `no_background`, `constant_background`, `aimd_background`, `model_background`, `random`, `oracle` (privileged)
-    and learned ones. `sysgym bench bursts` evaluates them.
+    The agents `no_background`, `constant_background`, `aimd_background`, `model_background`, `bursts/random`,
+    `bursts/oracle` (privileged) and learned ones. `sysgym bench bursts` evaluates them.
 
     ## References
 
@@ -159,7 +159,7 @@ class BurstMux(DiscreteEnv[BurstScenario]):
         return WindowOutcome(window, excess), self.episode.over
 
     def _state(self) -> MuxState:
-        return MuxState(self.episode, self._slowdown_mean)
+        return mux_state_of(self.episode, self._slowdown_mean)
 
     def _info(self) -> dict[str, Any]:
         time_s = len(self.episode.windows) * self.drawn.control.interval_s

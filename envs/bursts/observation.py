@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.bursts.layers import Layers, gpu_counts
-from sysgym.emulator.bursts.multiplexing import MOST_PIECES, Multiplexing
+from sysgym.emulator.bursts.multiplexing import MOST_PIECES, Gaps, Multiplexing
 from sysgym.envs.observations import Column, Observer, clipped, limits, table_space
 from sysgym.scenarios.schema.bursts import BurstScenario
 
@@ -24,7 +24,7 @@ def plan_columns(n_counts: int) -> dict[str, Column]:
     """Return the columns of the observation of a plan.
 
     Args:
-        n_counts: GPU counts that can be chosen.
+        n_counts: Number of GPU counts that can be chosen.
     """
     columns = {}
     for ahead, words in enumerate(("the next layer", "the layer after it")[:AHEAD]):
@@ -39,25 +39,25 @@ def plan_columns(n_counts: int) -> dict[str, Column]:
             f"the last layer has {2**exponent} GPUs", "0 or 1", 0.0, 1.0
         )
     return columns | {
-        "layers_left": Column("layers without a count", "share of all", 0.0, 1.0),
-        "work_left": Column("their time on one GPU", "share of that of all layers", 0.0, 1.0),
-        "fixed_left": Column("their time on all GPUs over that on one", "log10", -MOST, MOST),
-        "elapsed": Column("time of the layers before", "share of that of all on one GPU", 0.0, MOST),
-        "used": Column("time of GPUs that they use", "share of the same", 0.0, MOST),
+        "layers_left": Column("layers without a number of GPUs", "share of all", 0.0, 1.0),
+        "work_left": Column("time of these layers on one GPU", "share of that of all layers", 0.0, 1.0),
+        "fixed_left": Column("time of these layers on all GPUs over that on one", "log10", -MOST, MOST),
+        "elapsed": Column("time of the previous layers", "share of that of all on one GPU", 0.0, MOST),
+        "used": Column("GPU time of the previous layers", "share of that of all on one GPU", 0.0, MOST),
         "idle_value": Column("value of an idle GPU's time", "share", 0.0, 1.0),
         "bandwidth": Column("bandwidth of a GPU", "log10 of Gbit/s", -MOST, MOST),
     }
 
 
 class PlanState(NamedTuple):
-    """What an agent may know of a plan in progress.
+    """State of a plan in progress, as far as an agent may know it.
 
     Attributes:
         scenario: The drawn scenario.
         profile: The profiled layers.
         exponents: Exponents of the GPU counts so far.
         elapsed_s: Time of these layers.
-        gpu_s: Time of GPUs that they use.
+        gpu_s: GPU time of these layers.
     """
 
     scenario: BurstScenario
@@ -106,10 +106,10 @@ class PlanNumbers:
 
 
 MUX_COLUMNS: dict[str, Column] = {
-    "slowdown": Column(
-        "slowdown of the foreground that was measured in the last window", "ratio less 1", 0.0, MOST
+    "slowdown": Column("slowdown of the foreground, measured in the last window", "ratio less 1", 0.0, MOST),
+    "slowdown_mean": Column(
+        "moving mean of the slowdown, weight 0.9 for the past", "ratio less 1", 0.0, MOST
     ),
-    "slowdown_mean": Column("its mean with weights 0.9 for the mean before", "ratio less 1", 0.0, MOST),
     "background": Column("background work of the last window", "share of all GPUs", 0.0, 1.0),
     "idle": Column("idle share of the last window", "share", 0.0, 1.0),
     "idle_alone": Column("idle share without background work", "share", 0.0, 1.0),
@@ -124,15 +124,46 @@ MUX_COLUMNS: dict[str, Column] = {
 
 
 class MuxState(NamedTuple):
-    """What an agent may know of an episode of windows.
+    """State of an episode of windows, as far as an agent may know it: no true slowdown, and no interference.
 
     Attributes:
-        episode: The episode.
-        slowdown_mean: Moving mean of the measured slowdown.
+        measured_slowdown: Measured slowdown of the foreground in the last window; 1 before the first.
+        slowdown_mean: Moving mean of the same.
+        gaps: Idle time of the foreground's plan.
+        piece_s: Duration of a piece of background work at the largest batch.
+        background: Background work of the last window, as a share of all GPUs.
+        idle_share: Idle share of the last window.
+        batch: Background batch of the last window; 0 before the first.
+        pieces: Pieces outstanding in the last window.
+        windows_left: Share of the windows that are left.
     """
 
-    episode: Multiplexing
+    measured_slowdown: float
     slowdown_mean: float
+    gaps: Gaps
+    piece_s: float
+    background: float
+    idle_share: float
+    batch: int
+    pieces: int
+    windows_left: float
+
+
+def mux_state_of(episode: Multiplexing, slowdown_mean: float) -> MuxState:
+    """Return what an agent may know of an episode, with its moving mean of the measured slowdown."""
+    idle_alone = 1.0 - episode.gaps.busy_share
+    last = episode.windows[-1] if episode.windows else None
+    return MuxState(
+        episode.measured_slowdown,
+        slowdown_mean,
+        episode.gaps,
+        episode.scenario.background.piece_s,
+        0.0 if last is None else last.background,
+        idle_alone if last is None else last.idle_share,
+        0 if last is None else last.batch,
+        0 if last is None else last.pieces,
+        1.0 - len(episode.windows) / len(episode.interference),
+    )
 
 
 class MuxNumbers:
@@ -144,22 +175,19 @@ class MuxNumbers:
 
     def observe(self, state: MuxState) -> NDArray[np.float32]:
         """Return the observation of a state."""
-        episode = state.episode
-        gaps, last = episode.gaps, episode.windows[-1] if episode.windows else None
-        idle_alone = 1.0 - gaps.busy_share
-        lengths_s = gaps.lengths_s
+        gaps, lengths_s = state.gaps, state.gaps.lengths_s
         row = [
-            max(episode.measured_slowdown - 1.0, 0.0),
+            max(state.measured_slowdown - 1.0, 0.0),
             max(state.slowdown_mean - 1.0, 0.0),
-            0.0 if last is None else last.background,
-            idle_alone if last is None else last.idle_share,
-            idle_alone,
+            state.background,
+            state.idle_share,
+            1.0 - gaps.busy_share,
             float(np.log10(1e3 * lengths_s.mean())) if len(lengths_s) else -MOST,
             float(np.log10(1e3 * gaps.iteration_s)),
-            float(np.log10(1e3 * episode.scenario.background.piece_s)),
-            0.0 if last is None else float(np.log2(1 + last.batch)),
-            0.0 if last is None else float(last.pieces),
-            1.0 - len(episode.windows) / len(episode.interference),
+            float(np.log10(1e3 * state.piece_s)),
+            float(np.log2(1 + state.batch)),
+            float(state.pieces),
+            state.windows_left,
         ]
         return clipped(row, _MUX_LIMITS)
 

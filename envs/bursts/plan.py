@@ -26,18 +26,19 @@ class BurstPlan(DiscreteEnv[BurstScenario]):
 
     ## Description
 
-    The global batch of a job is fixed, so the batch of a GPU shrinks as GPUs are added, and layers differ in how well they
-    still divide. Burst-parallel training gives many GPUs only to the layers that use them; other jobs have the rest
-    of their time. A layer's time has a part that shrinks with its batch and one that does not. With several GPUs
-    it also sends the gradients of its parameters, and where the number of GPUs changes, activations and their gradients
-    move.
+    The global batch of a job is fixed, so the batch per GPU shrinks as GPUs are added, and layers differ in
+    how well they scale. Burst-parallel training gives many GPUs only to the layers that benefit from them;
+    other jobs use the remaining GPU time. The time of a layer has a part that shrinks with the batch and a
+    fixed part. A layer on several GPUs also exchanges the gradients of its parameters, and where the number
+    of GPUs changes, activations and their gradients are moved.
 
-    An episode is a plan, a step the next layer. The agent sees a profile, whose entries have an error if
-    `job.profile_log_sd` is above 0; the plan pays the true times.
+    An episode builds a plan; each step chooses the number of GPUs of the next layer. The agent sees a
+    profile, whose entries have an error if `job.profile_log_sd` is above 0; the rewards use the true times.
 
     ## Action Space
 
-    `Discrete(1 + log2(job.gpus))`: action k gives the layer 2^k GPUs. More GPUs than samples are no faster.
+    `Discrete(1 + log2(job.gpus))`: action k gives the layer 2^k GPUs. More GPUs than samples in the batch
+    bring no further speed-up.
 
     ## Observation Space
 
@@ -50,11 +51,11 @@ class BurstPlan(DiscreteEnv[BurstScenario]):
     | `parameters_0` | gradients of the next layer | log10 of MB |
     | `time_1_on_1` ... `parameters_1` | the same of the layer after it; 0 if there is none | |
     | `last_on_1` ... `last_on_8` | the last layer has 1 ... 8 GPUs | 0 or 1 |
-    | `layers_left` | layers without a count | share of all |
-    | `work_left` | their time on one GPU | share of that of all layers |
-    | `fixed_left` | their time on all GPUs over that on one | log10 |
-    | `elapsed` | time of the layers before | share of that of all on one GPU |
-    | `used` | time of GPUs that they use | share of the same |
+    | `layers_left` | layers without a number of GPUs | share of all |
+    | `work_left` | time of these layers on one GPU | share of that of all layers |
+    | `fixed_left` | time of these layers on all GPUs over that on one | log10 |
+    | `elapsed` | time of the previous layers | share of that of all on one GPU |
+    | `used` | GPU time of the previous layers | share of that of all on one GPU |
     | `idle_value` | value of an idle GPU's time | share |
     | `bandwidth` | bandwidth of a GPU | log10 of Gbit/s |
 
@@ -65,27 +66,27 @@ class BurstPlan(DiscreteEnv[BurstScenario]):
 
     | Name | Terms |
     | --- | --- |
-    | `default` | `time`: minus the time that the layer adds to an iteration; `idle`: plus the time of the GPUs that are idle meanwhile, over the number of all GPUs, times `background.idle_value`; both over the time of an iteration on one GPU |
+    | `default` | `time`: minus the time that the layer adds to an iteration; `idle`: plus the idle GPU time during the layer, divided by the number of GPUs, times `background.idle_value`; both divided by the time of an iteration on one GPU |
 
     ## Starting State
 
-    No layer has a count. `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
-    `reset(options={"episode_seed": 20001})` sets it.
+    No layer has a number of GPUs yet. `reset(seed=...)` seeds the generator that draws the episode seed from
+    the split's range; `reset(options={"episode_seed": 20001})` sets it.
 
     ## Episode End
 
-    Termination: when every layer has a count.
+    Termination: when every layer has a number of GPUs.
 
     ## Arguments
 
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `BurstScenario` | `"burst-plan"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"job.gpus": 32}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"job.gpus": 32}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
@@ -103,14 +104,14 @@ class BurstPlan(DiscreteEnv[BurstScenario]):
 
     ## Baselines
 
-    The agents `data_parallel`, `one_gpu`, `fixed_gpus`, `knee`, `deeppool`, `dynamic_program`, `random`, `oracle` (privileged)
-    and learned ones. `sysgym bench bursts` evaluates them and `sysgym report` prints regret with confidence
+    The agents `data_parallel`, `one_gpu`, `fixed_gpus`, `knee`, `deeppool`, `dynamic_program`,
+    `bursts/random`, `bursts/oracle` (privileged) and learned ones. `sysgym bench bursts` evaluates them and `sysgym report` prints regret with confidence
     intervals.
 
     ## References
 
     - Park, Fried, Kim, Alizadeh, Belay: Efficient Strong Scaling Through Burst Parallel Training. MLSys 2022, arXiv
-      2112.10065. Burst parallelism, the planner, the amplification.
+      2112.10065. Burst parallelism, the planner and its limit on amplification.
 
     ## Version History
 

@@ -13,7 +13,8 @@ class LayerOutcome(NamedTuple):
 
     Attributes:
         time: Time that the layer adds to an iteration, over that of the iteration on one GPU.
-        idle: Time of idle GPUs meanwhile, over the same on all GPUs, times its value.
+        idle: Idle GPU time during the layer, over the GPU time of that iteration on all GPUs, times its
+            value.
     """
 
     time: float
@@ -38,7 +39,7 @@ def plan_price(outcome: LayerOutcome, weights: Weights) -> dict[str, float]:
 
 
 def throughput(outcome: WindowOutcome, weights: Weights) -> dict[str, float]:
-    """Return the throughput of both, minus a penalty for a foreground that is too slow."""
+    """Return the throughput of foreground and background, minus a penalty for a slow foreground."""
     window = outcome.window
     return {
         "foreground": weights["foreground"] / window.slowdown,
@@ -52,7 +53,7 @@ PLAN_REWARDS: dict[str, Reward[LayerOutcome]] = {
         "default",
         plan_price,
         {"time": 1.0, "idle": 1.0},
-        "minus the price of the layer: its time less the value of the GPUs that are idle",
+        "minus the price of the layer: its time less the value of the idle GPUs",
     ),
 }
 """Rewards of ``sysgym/BurstPlan-v0``."""

@@ -1,4 +1,4 @@
-"""Compression of gradients in data-parallel training: which method, when."""
+"""Choice of gradient compression methods in data-parallel training."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.compression.run import TrainingRun
 from sysgym.emulator.compression.times import N_METHODS
 from sysgym.envs.compression.metrics import episode_metrics, step_metrics
-from sysgym.envs.compression.observation import NAMES, OBSERVERS, RunState
+from sysgym.envs.compression.observation import NAMES, OBSERVERS, RunState, state_of
 from sysgym.envs.compression.render import picture, text
 from sysgym.envs.compression.rewards import REWARDS, WindowOutcome
 from sysgym.envs.discrete import DiscreteEnv
@@ -26,20 +26,20 @@ class GradCompress(DiscreteEnv[CompressionScenario]):
 
     ## Description
 
-    In every iteration of data-parallel training the workers exchange their gradients. Compression makes the
-    exchange shorter, costs time for encoding and decoding, loses some of an iteration's progress, and cannot
-    overlap the backward pass as the exchange of plain gradients does. Whether it is worth it depends on the
-    bandwidth, the number of workers and the model; Agarwal et al. found that it seldom is.
+    In every iteration of data-parallel training the workers exchange their gradients. Compression shortens
+    the exchange, but takes time for encoding and decoding, loses some progress of each iteration, and cannot
+    overlap the backward pass as the exchange of uncompressed gradients does. Whether it pays off depends on
+    the bandwidth, the number of workers and the model; Agarwal et al. found that it seldom does.
 
     An episode is a training job. A step is a window of wall time, `control.decision_interval_s`, in which all
     iterations use one method. The time of an iteration follows in closed form from Agarwal et al.'s model.
     From window to window the bandwidth drifts, background traffic comes and goes, the number of workers may
-    double or halve, and the backward pass takes as long as that of the slowest worker. All of this is drawn
-    before the episode begins, so that every policy meets the same conditions.
+    double or halve, and the backward pass takes as long as on the slowest worker. All of this is drawn before
+    the episode begins, so that every policy meets the same conditions.
 
-    An iteration by method m counts 1 - q(m), where q is larger in critical phases of the training. A change
-    to a method with error feedback takes back some iterations, until the memory of the errors is filled.
-    These losses are assumptions of the scenario.
+    An iteration with method m counts as 1 - q(m) iterations of progress, where q is larger in critical phases
+    of the training. A change to a method with error feedback loses some iterations of progress until its
+    error memory is filled. These losses are assumptions of the scenario.
 
     ## Action Space
 
@@ -47,8 +47,8 @@ class GradCompress(DiscreteEnv[CompressionScenario]):
 
     | Action | Method |
     | --- | --- |
-    | 0 | none: 32 bits a value, or 16 if `job.half_precision` |
-    | 1 | 16 bits a value |
+    | 0 | none: 32 bits per value, or 16 if `job.half_precision` |
+    | 1 | 16 bits per value |
     | 2, 3, 4, 5 | PowerSGD of rank 1, 4, 8, 16 |
     | 6, 7 | Top-K with 1 %, 10 % of the values |
     | 8 | sign-SGD with majority vote |
@@ -60,19 +60,19 @@ class GradCompress(DiscreteEnv[CompressionScenario]):
 
     | Column of the observation | Meaning | Unit |
     | --- | --- | --- |
-    | `gradient` | gradient of a worker at 32 bits a value | log10 of MB |
+    | `gradient` | gradient of a worker at 32 bits per value | log10 of MB |
     | `backward` | backward pass of the slowest worker, last window | log10 of 100 ms |
     | `workers` | workers, last window | log2 |
-    | `goodput` | goodput that was measured in the last window | log10 of Gbit/s |
+    | `goodput` | goodput measured in the last window | log10 of Gbit/s |
     | `goodput_mean` | mean of that logarithm over the last 10 windows | log10 of Gbit/s |
-    | `goodput_sd` | its standard deviation over them | log10 |
+    | `goodput_sd` | standard deviation of that logarithm over these windows | log10 |
     | `iteration` | time of an iteration, last window | log10 of 100 ms |
-    | `waiting` | share of it beside forward and backward pass | share |
+    | `waiting` | share of that time outside forward and backward pass | share |
     | `progress` | progress of the job | share |
     | `critical` | the training is in a critical phase | 0 or 1 |
     | `phase_left` | progress until the phase ends | share of the job |
     | `uses_none` | method of the last window: no compression | 0 or 1 |
-    | `uses_half_precision` | method of the last window: 16 bits a value | 0 or 1 |
+    | `uses_half_precision` | method of the last window: 16 bits per value | 0 or 1 |
     | `uses_powersgd_1` | method of the last window: PowerSGD of rank 1 | 0 or 1 |
     | `uses_powersgd_4` | method of the last window: PowerSGD of rank 4 | 0 or 1 |
     | `uses_powersgd_8` | method of the last window: PowerSGD of rank 8 | 0 or 1 |
@@ -80,15 +80,15 @@ class GradCompress(DiscreteEnv[CompressionScenario]):
     | `uses_top_k_1_percent` | method of the last window: Top-K, 1 % | 0 or 1 |
     | `uses_top_k_10_percent` | method of the last window: Top-K, 10 % | 0 or 1 |
     | `uses_sign` | method of the last window: sign-SGD | 0 or 1 |
-    | `expects_none` | expected progress a second over that without compression: no compression | ln |
-    | `expects_half_precision` | expected progress a second over that without compression: 16 bits a value | ln |
-    | `expects_powersgd_1` | expected progress a second over that without compression: PowerSGD of rank 1 | ln |
-    | `expects_powersgd_4` | expected progress a second over that without compression: PowerSGD of rank 4 | ln |
-    | `expects_powersgd_8` | expected progress a second over that without compression: PowerSGD of rank 8 | ln |
-    | `expects_powersgd_16` | expected progress a second over that without compression: PowerSGD of rank 16 | ln |
-    | `expects_top_k_1_percent` | expected progress a second over that without compression: Top-K, 1 % | ln |
-    | `expects_top_k_10_percent` | expected progress a second over that without compression: Top-K, 10 % | ln |
-    | `expects_sign` | expected progress a second over that without compression: sign-SGD | ln |
+    | `expects_none` | expected progress per second over that without compression: no compression | ln |
+    | `expects_half_precision` | expected progress per second over that without compression: 16 bits per value | ln |
+    | `expects_powersgd_1` | expected progress per second over that without compression: PowerSGD of rank 1 | ln |
+    | `expects_powersgd_4` | expected progress per second over that without compression: PowerSGD of rank 4 | ln |
+    | `expects_powersgd_8` | expected progress per second over that without compression: PowerSGD of rank 8 | ln |
+    | `expects_powersgd_16` | expected progress per second over that without compression: PowerSGD of rank 16 | ln |
+    | `expects_top_k_1_percent` | expected progress per second over that without compression: Top-K, 1 % | ln |
+    | `expects_top_k_10_percent` | expected progress per second over that without compression: Top-K, 10 % | ln |
+    | `expects_sign` | expected progress per second over that without compression: sign-SGD | ln |
 
     ## Rewards
 
@@ -122,20 +122,21 @@ class GradCompress(DiscreteEnv[CompressionScenario]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `CompressionScenario` | `"compression-drift"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"network.median_bps": 5e9}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"network.median_bps": 5e9}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the window's metrics, see `sysgym.envs.compression.metrics.STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`, `time_s`: the seed of this episode, and the time since the job began.
 
-    `env.unwrapped.run` is the training run, its conditions and its optimum included.
+    `env.unwrapped.run` is the training run, including its conditions and its optimum.
 
     ## Registered Configurations
 
@@ -144,8 +145,8 @@ class GradCompress(DiscreteEnv[CompressionScenario]):
 
     ## Baselines
 
-    The agents `never`, one for each method (`powersgd_4`, ...), `crossover`, `accordion`, `oracle`
-    (privileged) and learned ones. `sysgym bench compression` evaluates them and `sysgym report` prints regret
+    The agents `never`, one for each method (`powersgd_4`, ...), `crossover`, `accordion`,
+    `compression/oracle` (privileged) and learned ones. `sysgym bench compression` evaluates them and `sysgym report` prints regret
     with confidence intervals.
 
     ## References
@@ -205,7 +206,7 @@ class GradCompress(DiscreteEnv[CompressionScenario]):
         return self.run.exhausted
 
     def _state(self) -> RunState:
-        return RunState(self.run, self.drawn.job.gradient_bytes)
+        return state_of(self.run, self.drawn.job.gradient_bytes)
 
     def _step_metrics(self) -> dict[str, float]:
         return step_metrics(self.run)

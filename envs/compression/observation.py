@@ -1,4 +1,4 @@
-"""Observation of a training run: what the job measures and knows, and what its cost model expects."""
+"""Observation of a training run: measurements and settings of the job, and predictions of its cost model."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ MOST = 20.0
 
 MOST_GAIN = 10.0
 
-_WORDS = ("no compression", "16 bits a value", *(f"PowerSGD of rank {rank}" for rank in (1, 4, 8, 16)),
+_WORDS = ("no compression", "16 bits per value", *(f"PowerSGD of rank {rank}" for rank in (1, 4, 8, 16)),
           "Top-K, 1 %", "Top-K, 10 %", "sign-SGD")  # fmt: skip
 
 COLUMNS: dict[str, Column] = {
-    "gradient": Column("gradient of a worker at 32 bits a value", "log10 of MB", -MOST, MOST),
+    "gradient": Column("gradient of a worker at 32 bits per value", "log10 of MB", -MOST, MOST),
     "backward": Column("backward pass of the slowest worker, last window", "log10 of 100 ms", -MOST, MOST),
     "workers": Column("workers, last window", "log2", 0.0, MOST),
-    "goodput": Column("goodput that was measured in the last window", "log10 of Gbit/s", -MOST, MOST),
+    "goodput": Column("goodput measured in the last window", "log10 of Gbit/s", -MOST, MOST),
     "goodput_mean": Column("mean of that logarithm over the last 10 windows", "log10 of Gbit/s", -MOST, MOST),
-    "goodput_sd": Column("its standard deviation over them", "log10", 0.0, MOST),
+    "goodput_sd": Column("standard deviation of that logarithm over these windows", "log10", 0.0, MOST),
     "iteration": Column("time of an iteration, last window", "log10 of 100 ms", -MOST, MOST),
-    "waiting": Column("share of it beside forward and backward pass", "share", 0.0, 1.0),
+    "waiting": Column("share of that time outside forward and backward pass", "share", 0.0, 1.0),
     "progress": Column("progress of the job", "share", -1.0, 1.0),
     "critical": Column("the training is in a critical phase", "0 or 1", 0.0, 1.0),
     "phase_left": Column("progress until the phase ends", "share of the job", 0.0, 2.0),
@@ -43,7 +43,10 @@ COLUMNS: dict[str, Column] = {
     },
     **{
         f"expects_{name}": Column(
-            f"expected progress a second over that without compression: {words}", "ln", -MOST_GAIN, MOST_GAIN
+            f"expected progress per second over that without compression: {words}",
+            "ln",
+            -MOST_GAIN,
+            MOST_GAIN,
         )
         for name, words in zip(METHODS, _WORDS, strict=True)
     },
@@ -56,10 +59,55 @@ EXPECTS = NAMES.index(f"expects_{METHODS[0]}")
 
 
 class RunState(NamedTuple):
-    """What an agent may know of an episode."""
+    """State of an episode, as far as an agent may know it: no conditions of windows to come.
 
-    run: TrainingRun
+    Attributes:
+        gradient_bytes: Bytes of the gradients.
+        forward_s: Time of a forward pass.
+        backward_s: Time of a backward pass in the last window.
+        workers: Number of workers in the last window.
+        measured_bps: Measured goodput of the last windows, at most ``HISTORY``, the newest last.
+        iteration_s: Time of an iteration in the last window.
+        progress: Progress so far, in iterations.
+        iterations: Progress that the job needs.
+        critical: Whether the present phase of the training is critical.
+        phase_left: Progress that is left in this phase.
+        method: Method of the last window, an index of ``METHODS``.
+        expected: ln of the expected progress per second over that without compression, by method; see
+            :func:`expected_gains`.
+    """
+
     gradient_bytes: float
+    forward_s: float
+    backward_s: float
+    workers: int
+    measured_bps: NDArray[np.float64]
+    iteration_s: float
+    progress: float
+    iterations: float
+    critical: bool
+    phase_left: float
+    method: int
+    expected: NDArray[np.float64]
+
+
+def state_of(run: TrainingRun, gradient_bytes: float) -> RunState:
+    """Return what an agent may know of a run."""
+    now, conditions, training, phase = run.now, run.conditions, run.training, run.phase
+    return RunState(
+        gradient_bytes,
+        run.job.forward_s,
+        float(conditions.backward_s[now]),
+        int(conditions.workers[now]),
+        conditions.measured_bps[max(now - HISTORY + 1, 0) : now + 1].copy(),
+        run.iteration_s,
+        run.progress,
+        training.iterations,
+        bool(training.critical[phase]),
+        min(float(training.ends[phase]), training.iterations) - run.progress,
+        run.method,
+        expected_gains(run, float(conditions.measured_bps[now])),
+    )
 
 
 class RunNumbers:
@@ -71,34 +119,29 @@ class RunNumbers:
 
     def observe(self, state: RunState) -> NDArray[np.float32]:
         """Return the observation of a state."""
-        run = state.run
-        now, conditions, training = run.now, run.conditions, run.training
-        measured = np.log10(conditions.measured_bps[max(now - HISTORY + 1, 0) : now + 1] / 1e9)
-        backward_s, iteration_s = float(conditions.backward_s[now]), run.iteration_s
-        phase = run.phase
-        left = min(float(training.ends[phase]), training.iterations) - run.progress
+        measured = np.log10(state.measured_bps / 1e9)
         row = np.empty(len(COLUMNS), np.float64)
         row[:USES] = (
             math.log10(state.gradient_bytes / 1e6),
-            math.log10(backward_s / 0.1),
-            math.log2(conditions.workers[now]),
+            math.log10(state.backward_s / 0.1),
+            math.log2(state.workers),
             measured[-1],
             measured.mean(),
             measured.std(),
-            math.log10(iteration_s / 0.1),
-            max(1.0 - (run.job.forward_s + backward_s) / iteration_s, 0.0),
-            run.progress / training.iterations,
-            float(training.critical[phase]),
-            left / training.iterations,
+            math.log10(state.iteration_s / 0.1),
+            max(1.0 - (state.forward_s + state.backward_s) / state.iteration_s, 0.0),
+            state.progress / state.iterations,
+            float(state.critical),
+            state.phase_left / state.iterations,
         )
         row[USES:EXPECTS] = 0.0
-        row[USES + run.method] = 1.0
-        row[EXPECTS:] = expected_gains(run, float(conditions.measured_bps[now]))
+        row[USES + state.method] = 1.0
+        row[EXPECTS:] = state.expected
         return clipped(row, _LIMITS)
 
 
 def expected_gains(run: TrainingRun, goodput_bps: float) -> NDArray[np.float64]:
-    """Return ln of the expected progress a second over that without compression, [n methods].
+    """Return ln of the expected progress per second over that without compression, [n methods].
 
     They follow from the cost model with the number of workers, the backward pass of the last window, the
     present phase of the training, and a goodput; a change of the method is not counted.

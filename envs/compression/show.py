@@ -20,7 +20,7 @@ def in_words(scenario: CompressionScenario) -> Iterator[tuple[str, str]]:
     job, network, workers = scenario.job, scenario.network, scenario.workers
     yield (
         "Job",
-        f"{job.iterations} iterations with gradients of {job.gradient_bytes / 1e6:g} MB at 32 bits a value,"
+        f"{job.iterations} iterations with gradients of {job.gradient_bytes / 1e6:g} MB at 32 bits per value,"
         f" sent with {16 if job.half_precision else 32} bits; backward pass {1e3 * job.backward_s:g} ms.",
     )
     drift = (
@@ -51,7 +51,7 @@ def in_words(scenario: CompressionScenario) -> Iterator[tuple[str, str]]:
 
 
 def best_methods(scenario: CompressionScenario) -> str:
-    """Return which method makes most progress a second outside critical phases, by bandwidth, in words."""
+    """Return the method with the most progress per second outside critical phases, by bandwidth, in words."""
     loss = np.array([0.0, *(getattr(scenario.loss, method) for method in METHODS[1:])])
     parts = best_by_bandwidth(job_of(scenario), scenario.workers.count, scenario.job.backward_s, loss)
     words = []
@@ -62,7 +62,7 @@ def best_methods(scenario: CompressionScenario) -> str:
 
 
 def best_by_bandwidth(job: Job, workers: int, backward_s: float, loss: FloatArray) -> list[tuple[int, float]]:
-    """Return the methods that make most progress a second, and the bandwidth from which each does, bit/s.
+    """Return the methods with the most progress per second, and the bandwidth from which each leads, bit/s.
 
     Bandwidths from 0.1 to 1,000 Gbit/s are tried in steps of 0.23 %.
     """

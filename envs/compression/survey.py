@@ -1,7 +1,7 @@
-"""Survey of set-ups in which compressing gradients pays, after Agarwal et al. (MLSys 2022).
+"""Survey of set-ups in which gradient compression pays off, after Agarwal et al. (MLSys 2022).
 
 A set-up is a model, a number of workers, a bandwidth and a batch; a cell is a set-up with a method. The
-paper's abstract has 6 of over 200 set-ups; theirs are others, so the counts are not meant to agree.
+paper's abstract reports 6 of over 200 set-ups; its set-ups differ from these, so the counts need not agree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BATCHES = (0.25, 0.5, 1.0)
 """Batch over the reference batch; the backward pass is in proportion."""
 
 PUBLISHED = tuple(method for method in range(N_METHODS) if METHODS[method] != "half_precision")
-"""Methods of the paper: all but 16 bits a value."""
+"""Methods of the paper: all but 16 bits per value."""
 
 
 class Assumption(NamedTuple):
@@ -44,7 +44,7 @@ class Assumption(NamedTuple):
         slowdown: Factor of a backward pass that is overlapped.
         backward: Factor of the backward passes.
         forward: Forward pass, as a share of the backward pass.
-        half: Whether no compression means 16 bits a value.
+        half: Whether no compression means 16 bits per value.
         methods: Methods that compete.
     """
 
@@ -100,7 +100,7 @@ def scenario_of(gradient_bytes: float, backward_s: float, assumption: Assumption
 
 
 def survey(assumption: Assumption) -> Survey:
-    """Return the gain in progress a second of every cell."""
+    """Return the gain in progress per second of every cell."""
     shape = (len(MODELS), len(WORKERS), len(BANDWIDTHS_BPS), len(BATCHES), N_METHODS)
     gains = np.empty(shape)
     places = list(itertools.product(WORKERS, BANDWIDTHS_BPS))

@@ -16,7 +16,7 @@ from sysgym.emulator.packets.workloads import scenario_flows
 from sysgym.envs.congestion.backends import PACKETS, law_of_agents, network_on
 from sysgym.envs.congestion.flow.intervals import IntervalArray, flow_intervals, host_intervals
 from sysgym.envs.congestion.flow.presets import Preset
-from sysgym.envs.congestion.flow.world import FIRST_INTERVAL_RTTS, sender_transport, with_relative_buffer
+from sysgym.envs.congestion.flow.world import first_interval_s, sender_transport, with_relative_buffer
 from sysgym.envs.congestion.stepping.flow_kernels import FLOW_PACE, HOST_CAP, NO_FLOW, WINDOW
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
@@ -63,14 +63,14 @@ class AgentKind(ABC):
         """
         network = self._network_of(drawn)
         network.reset(seed)
-        control = network.scenario.control
+        flow, control = drawn.flow or self._flow, network.scenario.control
         intervals = self._constants(network, control.min_rate_fraction)
         intervals["windowed"] = self._preset.window
-        intervals["action_step"] = self._flow.action_step
-        first_s = FIRST_INTERVAL_RTTS * float(intervals["base_rtt_s"].max())
+        intervals["action_step"] = flow.action_step
         settings = {
-            "interval_s": max(control.decision_interval_s, first_s),
+            "interval_s": first_interval_s(flow, control, float(intervals["base_rtt_s"].max())),
             "longest_s": control.decision_interval_s,
+            "decision_rtts": flow.decision_rtts or 0.0,
             "episode_steps": control.episode_steps,
             **self._targets(network),
         }
@@ -129,7 +129,7 @@ class FlowAgents(AgentKind):
     def _check(self) -> None:
         if self._scenario.workload.kind != "long_lived":
             raise SysgymError(
-                f'{self._scenario.name}: its flows end, and an agent cannot; use agents="hosts", or a'
+                f'{self._scenario.name}: its flows end, so they cannot be agents; use agents="hosts", or a'
                 " scenario of long-lived flows"
             )
         if not self._preset.window and not self.transport.rate_driven:
@@ -165,7 +165,7 @@ class HostAgents(AgentKind):
 
     def _check(self) -> None:
         if self._preset.window:
-            raise SysgymError(f'the preset "{self._preset.name}" multiplies a window, and a host has none')
+            raise SysgymError(f'the preset "{self._preset.name}" multiplies a window, but a host has none')
 
     def _constants(self, network: Network, least: float) -> IntervalArray:
         ends = network.scenario.transport

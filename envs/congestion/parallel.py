@@ -26,7 +26,7 @@ from sysgym.envs.congestion.base import CongestionLifecycle
 from sysgym.envs.congestion.datacenter.metrics import flow_metrics
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed
 from sysgym.envs.congestion.flow.metrics import interval_metrics
-from sysgym.envs.congestion.flow.presets import FlowReward, Preset, get_flow_reward, get_preset
+from sysgym.envs.congestion.flow.presets import FlowReward, Preset, flow_reward_and_weights, get_preset
 from sysgym.envs.congestion.flow.world import history_of
 from sysgym.envs.congestion.stepping.flow_stepper import FlowStepper
 from sysgym.envs.congestion.stepping.of_backend import flow_stepper_on
@@ -50,16 +50,23 @@ SHARING = ("own", "mean")
 class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: ignore[misc]
     """Multi-agent environment in which every flow or every host of a congestion scenario is an agent.
 
+    Scenario keys mean the same as in ``sysgym/FlowCC-v0``, with two differences. If ``flow.decision_rtts`` is
+    set, the interval depends on the longest mean round trip among the agents, which all decide at once.
+    ``flow.sender``, ``flow.receiver`` and ``flow.background`` have no effect, because all flows of the
+    workload, or all hosts, are agents.
+
     Args:
         scenario: Name, file, resolved form or scenario of the congestion family.
         agents: ``"flows"``: ``flow_0``, ``flow_1``, ..., the flows of a long-lived workload by start time;
             ``"hosts"``: one agent for each host, named after it.
         split: ``"train"``, ``"validation"`` or ``"test"``.
         preset: Observation, action and reward of each agent, by name or as a ``Preset``, as in
-            ``sysgym/FlowCC-v0``. A host has no window, so ``"orca"`` is not available for hosts.
-        transport: Congestion control law of all flows; ``"paced"``: none but the agents. Rates of hosts are
-            caps on the law's own.
-        reward: The reward, or its name; None: that of the preset.
+            ``sysgym/FlowCC-v0``; None: the preset of the scenario. A host has no window, so ``"orca"`` is not
+            available for hosts.
+        transport: Congestion control law of all flows; ``"paced"``: only the agents. Rates of hosts are caps
+            on the rates of the law.
+        reward: The reward, or its name; None: the reward of the scenario, which is that of the preset unless
+            the scenario sets another. The weights of the scenario's reward are used with it.
         sharing: ``"own"``: each agent receives the reward of its own flow or host; ``"mean"``: all receive
             the mean.
         history: Intervals in the observation; None: the default of the preset.
@@ -85,7 +92,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         scenario: ScenarioLike = "dumbbell-10g",
         agents: str = "flows",
         split: str = "train",
-        preset: str | Preset = "datacenter",
+        preset: str | Preset | None = None,
         transport: str | Transport = "paced",
         reward: str | FlowReward | None = None,
         sharing: str = "own",
@@ -100,13 +107,13 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
             if choice not in known:
                 raise UnknownName(what, choice, known)
         self._configure(scenario, split, backend, overrides, render_mode)
-        self.preset, self.sharing = get_preset(preset), sharing
+        flow = self.scenario.flow or Flow()
+        self.preset, self.sharing = get_preset(preset or flow.preset), sharing
         self.actions = SenderActions(self.preset, action_scale)
         self._kind = KINDS[agents](self.scenario, self.preset, transport, backend)
         self.transport = self._kind.transport
-        self.history = history_of(self.preset, history, self.scenario.flow or Flow())
-        self.reward = get_flow_reward(reward or self.preset.reward)
-        self._weights = self.reward.weight_array({})
+        self.history = history_of(self.preset, history, flow)
+        self.reward, self._weights = flow_reward_and_weights(self.preset, self.scenario.reward, reward)
         self._rng, _ = np_random(None)
         self.possible_agents = self._kind.names(split)
         low, high = self.preset.bounds(self.history)
@@ -138,16 +145,16 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
 
         Args:
             seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` sets the episode seed; other options are ignored.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
 
         Raises:
             ClosedEnvironment: If the environment is closed.
+            UnknownName: If there is any other option.
         """
         self._check_may_reset()
         if seed is not None:
             self._rng, _ = np_random(seed)
-        known = {name: value for name, value in (options or {}).items() if name == "episode_seed"}
-        self.episode_seed = draw_episode_seed(self._rng, self._seeds, known)
+        self.episode_seed = draw_episode_seed(self._rng, self._seeds, options)
         drawn = self.scenario.draw(self.split, self.episode_seed)
         self._network, settings, intervals = self._kind.begin(drawn, self.episode_seed)
         self.agents = self.possible_agents[: len(intervals)]

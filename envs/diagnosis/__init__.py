@@ -1,4 +1,4 @@
-"""Diagnosis of a slow training job: ask what-if questions, and name the fault that costs most."""
+"""Diagnosis of a slow training job by what-if questions."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ EPISODE_METRICS: dict[str, str] = {
     "correct": "1 if the named part has the worst fault, else 0",
     "questions": "questions asked",
     "net": "score, less 0.01 for each question",
-    "share": "share of the lost time that what-if analysis puts down to the named part",
-    "loss": "share of a training step that goes with the worst fault",
+    "share": "share of the lost time that what-if analysis attributes to the named part",
+    "loss": "share of a training step that the worst fault costs",
     "faults": "faults in the job",
     "valid": "0 if an action was taken that the mask forbids, else 1",
 }

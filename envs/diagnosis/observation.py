@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -38,8 +38,8 @@ PART_COLUMNS: Columns = {
     "is_kind": _flag("it is a kind of operations"),
     "is_data_rank": _flag("it is a data-parallel rank, which cannot be named"),
     "is_rank": _flag("it is a rank"),
-    "computes": Column("its operations that compute", "share", 0.0, 1.0),
-    "excess": Column("mean duration of its operations over the ideal, less 1", "ratio", -MOST, MOST),
+    "computes": Column("operations of the part that compute", "share", 0.0, 1.0),
+    "excess": Column("mean duration of these operations over the ideal, less 1", "ratio", -MOST, MOST),
     "steady": Column("10th percentile of the same over the steps", "ratio", -MOST, MOST),
     "late": Column("time above the ideal, mean over its ranks", "share of a step", -MOST, MOST),
     "share": _share("answer to a question about it"),
@@ -60,10 +60,11 @@ _PART_LIMITS, _JOB_LIMITS = limits(PART_COLUMNS), limits(JOB_COLUMNS)
 
 
 class DiagnosisState(NamedTuple):
-    """What an agent may know of an episode.
+    """State of an episode, as far as an agent may know it: no faults, and no answers that were not asked for.
 
     Attributes:
-        case: The case; its faults and their costs are not used.
+        parts: Parts that can be asked about or named: ranks, stages and data-parallel ranks.
+        slowdown: Time of a step over that without stragglers.
         known: Columns of the parts that do not change, float64 [n_parts, 9].
         parents: Rows of each rank, its stage and its data-parallel rank, int64 [n_ranks, 3].
         answers: Answer about each part; -1: not asked. float64 [n_parts].
@@ -71,7 +72,8 @@ class DiagnosisState(NamedTuple):
         allowed: Mask of allowed actions.
     """
 
-    case: Case
+    parts: Sequence[Part]
+    slowdown: float
     known: FloatArray
     parents: IntArray
     answers: FloatArray
@@ -95,9 +97,8 @@ class DiagnosisTables:
 
     def observe(self, state: DiagnosisState, /) -> Observation:
         """Return the tables."""
-        case = state.case
         table = np.zeros((len(state.allowed) // 2, len(PART_COLUMNS)))
-        n = len(case.parts)
+        n = len(state.parts)
         table[:n, :9] = state.known
         table[:n, 9] = state.answers
         table[:n, 10:] = NOT_ASKED
@@ -105,9 +106,9 @@ class DiagnosisTables:
         for column, rows in enumerate(above, start=10):
             table[ranks, column] = state.answers[rows]
         job = [
-            case.what_if.slowdown - 1.0,
+            state.slowdown - 1.0,
             math.log2(len(ranks)),
-            math.log2(sum(part.what == STAGE for part in case.parts)),
+            math.log2(sum(part.what == STAGE for part in state.parts)),
             state.left,
         ]
         return {

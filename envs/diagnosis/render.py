@@ -1,4 +1,4 @@
-"""Pictures and texts of a diagnosis: which ranks were slow in which steps, and the answers so far."""
+"""Pictures and texts of a diagnosis: the slowness of ranks by step, and the answers so far."""
 
 from __future__ import annotations
 

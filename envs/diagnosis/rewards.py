@@ -1,4 +1,4 @@
-"""Rewards by name, pure functions of what a question or an answer gave."""
+"""Rewards by name, pure functions of the outcome of a decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym/TrainingDiagnosis-v0``: ask what-if questions about a slow training job, and name the culprit."""
+"""``sysgym/TrainingDiagnosis-v0``: diagnosis of a slow training job by what-if questions."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
 
     ## Description
 
-    A job with pipeline and data parallelism is slower than it should be: some ranks or stages compute slowly, or some operations of a
-    kind are delayed. Microbatches also have different lengths, stages different sizes, and everything some noise. A fault
-    that is not waited for costs nothing.
+    A job with pipeline and data parallelism is slower than it should be: some ranks or stages compute slowly,
+    or some operations of one kind are delayed. In addition, microbatches differ in length, stages differ in
+    size, and all durations are noisy. A fault that no other operation waits for costs nothing.
 
-    A question asks for the share of the lost time that goes with a part of the job: how much shorter steps would be if its operations took their
-    ideal durations, by replay. Its answer has other causes in it: all backward computations, for instance, explain most of the loss whenever
-    lengths vary. The episode ends when a stage, a kind of operations or a rank is named. What each fault truly costs is known, since
-    the same steps can be replayed without it.
+    A question asks for the share of the lost time that a part of the job explains: a replay determines how
+    much shorter the steps would be if the operations of that part took their ideal durations. The answer also
+    includes other causes: the backward computations together, for instance, explain most of the loss whenever
+    lengths vary. The episode ends when a stage, a kind of operations or a rank is named. The true cost of
+    each fault is known, since the same steps can be replayed without it.
 
     ## Action Space
 
-    `Discrete(2 R)` for the R = `control.most_parts` rows of the observation: action r < R asks about the part in row r, action R + r names it.
-    Data-parallel ranks cannot be named. `action_mask` tells which actions are allowed; one that it forbids ends the episode.
+    `Discrete(2 R)` for the R = `control.most_parts` rows of the observation: action r < R asks about the part
+    in row r, action R + r names it. Data-parallel ranks cannot be named. `action_mask` marks the allowed
+    actions; an action that the mask forbids ends the episode.
 
     ## Observation Space
 
@@ -56,7 +58,7 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
     | Key | Shape | Meaning |
     | --- | --- | --- |
     | `parts` | (R, 12) | stages, kinds of operations, data-parallel ranks and ranks, columns below |
-    | `job` | (4,) | what they have in common, columns below |
+    | `job` | (4,) | the job as a whole, columns below |
     | `action_mask` | (2 R,) | 1 where an action is allowed |
 
     | Column of `parts` | Meaning | Unit |
@@ -66,8 +68,8 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
     | `is_kind` | it is a kind of operations | 0 or 1 |
     | `is_data_rank` | it is a data-parallel rank, which cannot be named | 0 or 1 |
     | `is_rank` | it is a rank | 0 or 1 |
-    | `computes` | its operations that compute | share |
-    | `excess` | mean duration of its operations over the ideal, less 1 | ratio |
+    | `computes` | operations of the part that compute | share |
+    | `excess` | mean duration of these operations over the ideal, less 1 | ratio |
     | `steady` | 10th percentile of the same over the steps | ratio |
     | `late` | time above the ideal, mean over its ranks | share of a step |
     | `share` | answer to a question about it; -1 if not asked | share of the lost time |
@@ -105,21 +107,23 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `DiagnosisScenario` | `"diagnosis-jobs"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"faults.most": 1}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"faults.most": 1}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.diagnosis.metrics.STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`: the seed of this episode.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.case` the job with its parts, faults and their costs.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib. `env.unwrapped.case` is the job with its
+    parts, its faults and their costs.
 
     ## Registered Configurations
 
@@ -219,7 +223,10 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
 
     def _state(self) -> DiagnosisState:
         left = 1.0 - self.questions / max(self.scenario.control.episode_steps, 1)
-        return DiagnosisState(self.case, self._known, self._parents, self.answers, left, self._mask)
+        case = self.case
+        return DiagnosisState(
+            case.parts, case.what_if.slowdown, self._known, self._parents, self.answers, left, self._mask
+        )
 
     def _step_metrics(self) -> dict[str, float]:
         return {"questions": float(self.questions), "slowdown": self.case.what_if.slowdown}

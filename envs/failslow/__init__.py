@@ -1,4 +1,4 @@
-"""Fail-slow faults in synchronous training: notice them, and decide what to do."""
+"""Fail-slow faults in synchronous training: detection and choice of a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym/FailSlow-v0``: workers and links of a synchronous training job slow down; decide what to do."""
+"""``sysgym/FailSlow-v0``: response to slow workers and links of a synchronous training job."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from sysgym.envs.failslow.observation import (
     FailSlowState,
     Tracked,
     now_measured,
+    state_of,
 )
 from sysgym.envs.failslow.render import run_picture, run_text
 from sysgym.envs.failslow.rewards import REWARDS, WindowOutcome
@@ -31,19 +32,22 @@ HIGH = np.log([1.1, 1.1, 1.2])
 
 
 class FailSlow(DiscreteEnv[FailSlowScenario]):
-    """Act, or wait, while workers and links of a synchronous training job slow down.
+    """Decide when and how to respond to slow workers and links of a synchronous training job.
 
     ## Description
 
-    In synchronous training all wait for the slowest. Workers and links do not always fail: some become slow
-    for minutes or hours, and most recover by themselves. Waiting costs time as long as the fault lasts; moving
-    microbatches, moving traffic, replacing a worker or restarting cost time at once, and nobody knows how long the fault would have lasted.
+    In synchronous training all workers wait for the slowest one. Workers and links do not always fail: some
+    become slow for minutes or hours, and most recover by themselves. Waiting costs time as long as the fault
+    lasts; moving microbatches, moving traffic, replacing a worker or restarting costs time at once, and how
+    long the fault would have lasted is unknown.
 
-    A job has replicas, each a pipeline of stages, one worker a stage. The time of a step is replayed: each replica gathers its parameters
-    and runs its microbatches in the order of 1F1B; all wait for the slowest one, and then for the exchange of gradients over the slowest
-    link. Layers and microbatches are those of a transformer, or with `job.trace` those of recorded steps. A fault slows a worker, a
-    stage in all replicas, or a link. A step of the environment is a window of `control.interval_s`, 60 s by default. Factors of all
-    workers and of the exchange, and the time of a step, are measured in every window, with an error.
+    A job has replicas, each of which is a pipeline with one worker per stage. The time of a step is replayed:
+    each replica gathers its parameters and runs its microbatches in 1F1B order; all replicas wait for the
+    slowest one, and then for the exchange of gradients over the slowest link. Layers and microbatches are
+    those of a transformer, or with `job.trace` those of recorded steps. A fault slows a worker, a stage in
+    all replicas, or a link. A step of the environment is a window of length `control.interval_s`, 60 s by
+    default. The slowdown factors of all workers and of the exchange, and the time of a step, are measured in
+    every window, with an error.
 
     ## Action Space
 
@@ -52,9 +56,9 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
     | Action | Effect | Cost |
     | --- | --- | --- |
     | 0 | nothing | |
-    | 1 | deals the microbatches to the replicas by the measured factors (those within the error count as 1); they stay until they are dealt again | `actions.rebalance_s` |
-    | 2 | divides the layers among the stages of all replicas by the measured factors, likewise; without effect on recorded stages | `actions.move_layers_s` |
-    | 3 | moves traffic away from the links that are slow now, which removes `actions.reroute_relief` of their excess | `actions.reroute_s` |
+    | 1 | distributes the microbatches among the replicas by the measured factors (those within the measurement error count as 1); the distribution stays until the next such action | `actions.rebalance_s` |
+    | 2 | likewise divides the layers among the stages of all replicas by the measured factors; no effect on recorded stages | `actions.move_layers_s` |
+    | 3 | moves traffic away from the links that are slow now, which removes the share `actions.reroute_relief` of their excess | `actions.reroute_s` |
     | 4 | replaces the worker whose measured factor is largest; a slow stage stays slow | `actions.replace_s` |
     | 5 | writes a checkpoint | `actions.checkpoint_s` |
     | 6 | restarts on other nodes with the first plan: all present faults are gone | `actions.restart_s`, and the work since the last checkpoint |
@@ -66,23 +70,23 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
     | Column of the observation | Meaning | Unit |
     | --- | --- | --- |
     | `worst` | measured factor of the slowest worker | ln of the factor |
-    | `worst_fast` | its moving mean over some windows | ln of the factor |
-    | `worst_slow` | its moving mean over many windows | ln of the factor |
+    | `worst_fast` | short moving mean of the same | ln of the factor |
+    | `worst_slow` | long moving mean of the same | ln of the factor |
     | `second` | measured factor of the slowest worker of the other replicas | ln of the factor |
     | `stage` | measured factor of the slowest stage, the median of its workers' | ln of the factor |
-    | `stage_fast` | its moving mean over some windows | ln of the factor |
-    | `stage_slow` | its moving mean over many windows | ln of the factor |
+    | `stage_fast` | short moving mean of the same | ln of the factor |
+    | `stage_slow` | long moving mean of the same | ln of the factor |
     | `link` | measured factor of the exchange | ln of the factor |
-    | `link_fast` | its moving mean over some windows | ln of the factor |
-    | `link_slow` | its moving mean over many windows | ln of the factor |
+    | `link_fast` | short moving mean of the same | ln of the factor |
+    | `link_slow` | long moving mean of the same | ln of the factor |
     | `step` | measured time of a step, over a healthy one's | ln of the factor |
     | `step_rebalanced` | the same after microbatches were moved, as expected by the closed form | ln of the factor |
     | `step_moved` | the same after layers were moved, likewise | ln of the factor |
-    | `worst_for` | time since the slow moving mean of the slowest worker was below 1.1 | h |
-    | `stage_for` | time since the slow moving mean of the slowest stage was below 1.1 | h |
-    | `link_for` | time since the slow moving mean of the exchange was below 1.2 | h |
-    | `imbalance` | slowest pace by which microbatches are dealt, over the fastest one, less 1 | ratio |
-    | `moved` | stages that do not end where they ended at first | share |
+    | `worst_for` | time since the long moving mean of the slowest worker was below 1.1 | h |
+    | `stage_for` | time since the long moving mean of the slowest stage was below 1.1 | h |
+    | `link_for` | time since the long moving mean of the exchange was below 1.2 | h |
+    | `imbalance` | slowest pace assumed when distributing microbatches, over the fastest, less 1 | ratio |
+    | `moved` | stages whose last layer is not the initial one | share |
     | `since_action` | time since the last action; 20 before the first | h |
     | `since_checkpoint` | work that a restart would lose | h |
     | `left` | work that is left | h |
@@ -100,12 +104,12 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     | Name | Terms |
     | --- | --- |
-    | `default` | `lost`: minus the time, over the window's, in which no healthy work was done; a restart also loses the work since the last checkpoint, so that it can be below -1; `action`: minus the weight, by default 0, for an action |
+    | `default` | `lost`: minus the share of the window in which no healthy work was done; a restart also loses the work since the last checkpoint, so the term can be below -1; `action`: minus the weight (by default 0) for an action |
 
     ## Starting State
 
-    Nothing is slow yet, except by a fault that begins at once. `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
-    `reset(options={"episode_seed": 20001})` sets it.
+    Nothing is slow yet, unless a fault begins at once. `reset(seed=...)` seeds the generator that draws the
+    episode seed from the split's range; `reset(options={"episode_seed": 20001})` sets it.
 
     ## Episode End
 
@@ -116,11 +120,11 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `FailSlowScenario` | `"failslow-hybrid"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"job.stages": 8}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"job.stages": 8}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
@@ -136,7 +140,8 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     ## Baselines
 
-    The agents `never`, `always_restart`, `threshold`, `cusum`, `ski_rental`, `payback`, `failslow/random`, `clairvoyant` (privileged) and learned ones.
+    The agents `failslow/never`, `always_restart`, `threshold`, `cusum`, `ski_rental`, `payback`,
+    `failslow/random`, `clairvoyant` (privileged) and learned ones.
     `sysgym bench failslow` evaluates them and `sysgym report` prints delays with confidence intervals.
 
     ## References
@@ -147,7 +152,8 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
 
     ## Version History
 
-    - v0: first version. Until 25 November 2026 steps had a closed form, and there were no slow stages, moves of layers and checkpoints.
+    - v0: first version. Until 25 November 2026 step times had a closed form, and there were no slow stages,
+      moves of layers or checkpoints.
     """  # noqa: E501, a table's row is one line
 
     SCENARIO = FailSlowScenario
@@ -187,9 +193,9 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
         self._track(0.0)
 
     def _track(self, passed_s: float) -> None:
-        """Add the last measurement to what is remembered."""
+        """Add the last measurement to the memory."""
         run, before = self.run, self._tracked
-        now = now_measured(run)
+        now = now_measured(run.measured, run.measured_link)
         keeps = np.array(MEMORIES)[:, None]
         means = keeps * before.means + (1.0 - keeps) * now
         since_s = np.where(means[-1] > HIGH, before.since_s + passed_s, 0.0)
@@ -208,14 +214,7 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
         return len(self.run.windows) >= self.drawn.control.episode_steps
 
     def _state(self) -> FailSlowState:
-        run = self.run
-        noticed, link, times = run.noticed(), run.measured_link, run.times
-        now_s = times.expected_s(noticed, link, run.plan)
-        after = [
-            run.measured_step * times.expected_s(noticed, link, plan) / now_s
-            for plan in (run.rebalanced(), run.moved())
-        ]
-        return FailSlowState(run, self._tracked, *after)
+        return state_of(self.run, self._tracked)
 
     def _info(self) -> dict[str, Any]:
         return {**super()._info(), "time_s": self.run.time_s}

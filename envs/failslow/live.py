@@ -1,4 +1,4 @@
-"""Live view: factors of the workers, the slowdown of a step, and what was done."""
+"""Live view: factors of the workers, the slowdown of a step, and the actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observation: measured factors of workers and links, what was done, and what it would cost."""
+"""Observation: measured factors of workers and links, past actions, and costs of actions."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ def _cost(meaning: str) -> Column:
 
 COLUMNS: dict[str, Column] = {
     "worst": _factor("measured factor of the slowest worker"),
-    "worst_fast": _factor("its moving mean over some windows"),
-    "worst_slow": _factor("its moving mean over many windows"),
+    "worst_fast": _factor("short moving mean of the same"),
+    "worst_slow": _factor("long moving mean of the same"),
     "second": _factor("measured factor of the slowest worker of the other replicas"),
     "stage": _factor("measured factor of the slowest stage, the median of its workers'"),
-    "stage_fast": _factor("its moving mean over some windows"),
-    "stage_slow": _factor("its moving mean over many windows"),
+    "stage_fast": _factor("short moving mean of the same"),
+    "stage_slow": _factor("long moving mean of the same"),
     "link": _factor("measured factor of the exchange"),
-    "link_fast": _factor("its moving mean over some windows"),
-    "link_slow": _factor("its moving mean over many windows"),
+    "link_fast": _factor("short moving mean of the same"),
+    "link_slow": _factor("long moving mean of the same"),
     "step": _factor("measured time of a step, over a healthy one's"),
     "step_rebalanced": _factor("the same after microbatches were moved, as expected by the closed form"),
     "step_moved": _factor("the same after layers were moved, likewise"),
-    "worst_for": _cost("time since the slow moving mean of the slowest worker was below 1.1"),
-    "stage_for": _cost("time since the slow moving mean of the slowest stage was below 1.1"),
-    "link_for": _cost("time since the slow moving mean of the exchange was below 1.2"),
+    "worst_for": _cost("time since the long moving mean of the slowest worker was below 1.1"),
+    "stage_for": _cost("time since the long moving mean of the slowest stage was below 1.1"),
+    "link_for": _cost("time since the long moving mean of the exchange was below 1.2"),
     "imbalance": Column(
-        "slowest pace by which microbatches are dealt, over the fastest one, less 1", "ratio", 0.0, MOST
+        "slowest pace assumed when distributing microbatches, over the fastest, less 1", "ratio", 0.0, MOST
     ),
-    "moved": Column("stages that do not end where they ended at first", "share", 0.0, 1.0),
+    "moved": Column("stages whose last layer is not the initial one", "share", 0.0, 1.0),
     "since_action": _cost("time since the last action; 20 before the first"),
     "since_checkpoint": _cost("work that a restart would lose"),
     "left": _cost("work that is left"),
@@ -63,11 +63,11 @@ _LIMITS = limits(COLUMNS)
 
 
 class Tracked(NamedTuple):
-    """What is remembered of measurements, each value for the slowest worker, the slowest stage, the exchange.
+    """Memory of measurements; each value is for the slowest worker, the slowest stage and the exchange.
 
     Attributes:
         means: Moving means of the logarithms of the factors, by memory, shape (2, 3).
-        since_s: For how long the slow mean has been high, shape (3,).
+        since_s: Time for which the long mean has been high, shape (3,).
         action_s: Time since the last action.
     """
 
@@ -77,24 +77,64 @@ class Tracked(NamedTuple):
 
 
 class FailSlowState(NamedTuple):
-    """What an agent may know of an episode.
+    """State of an episode, as far as an agent may know it: no true factors, and no faults.
 
     Attributes:
-        run: The run; only its measurements and settings are used.
-        tracked: What is remembered of them.
+        measured: Measured factors of all workers, shape (n_replicas, n_stages).
+        measured_link: Measured factor of the exchange.
+        measured_step: Measured time of a step over a healthy one's.
+        tracked: Memory of the measurements.
         rebalanced: Expected time of a step after microbatches were moved, over a healthy one's.
         moved: The same after layers were moved.
+        paces: Paces assumed when distributing microbatches, by replica.
+        ends_moved: Whether the last layer of a stage is not the initial one, by stage.
+        since_checkpoint_s: Work that a restart would lose, s of a healthy job.
+        left_s: Work that is left, s of a healthy job.
+        pauses_s: Pause of each action but ``NONE``, in the order of ``Action``.
+        paused: Whether an action is still under way.
     """
 
-    run: FailSlowRun
+    measured: NDArray[np.float64]
+    measured_link: float
+    measured_step: float
     tracked: Tracked
     rebalanced: float
     moved: float
+    paces: tuple[float, ...]
+    ends_moved: NDArray[np.bool_]
+    since_checkpoint_s: float
+    left_s: float
+    pauses_s: NDArray[np.float64]
+    paused: bool
 
 
-def now_measured(run: FailSlowRun) -> NDArray[np.float64]:
+def state_of(run: FailSlowRun, tracked: Tracked) -> FailSlowState:
+    """Return what an agent may know of a run, with its memory of the measurements."""
+    noticed, link, times = run.noticed(), run.measured_link, run.times
+    now_s = times.expected_s(noticed, link, run.plan)
+    rebalanced, moved = (
+        run.measured_step * times.expected_s(noticed, link, plan) / now_s
+        for plan in (run.rebalanced(), run.moved())
+    )
+    return FailSlowState(
+        run.measured.copy(),
+        link,
+        run.measured_step,
+        tracked,
+        rebalanced,
+        moved,
+        tuple(run.plan.pace),
+        np.array(run.plan.ends) != np.array(times.first.ends),
+        run.since_checkpoint_s,
+        run.work_s - run.progress_s,
+        np.array([run.pause_s(action) for action in list(Action)[1:]]),
+        run.paused,
+    )
+
+
+def now_measured(measured: NDArray[np.float64], measured_link: float) -> NDArray[np.float64]:
     """Return the logarithms of the measured factors of slowest worker, slowest stage and exchange."""
-    return np.log([run.measured.max(), np.median(run.measured, axis=0).max(), run.measured_link])
+    return np.log([measured.max(), np.median(measured, axis=0).max(), measured_link])
 
 
 class FailSlowNumbers:
@@ -106,10 +146,9 @@ class FailSlowNumbers:
 
     def observe(self, state: FailSlowState) -> NDArray[np.float32]:
         """Return the observation of a state."""
-        run, tracked = state.run, state.tracked
-        by_replica = np.sort(run.measured.max(axis=1))
-        worst, stage, link = now_measured(run)
-        other = np.array(run.plan.ends) != np.array(run.times.first.ends)
+        tracked = state.tracked
+        by_replica = np.sort(state.measured.max(axis=1))
+        worst, stage, link = now_measured(state.measured, state.measured_link)
         row = [
             worst,
             *tracked.means[:, 0],
@@ -118,17 +157,17 @@ class FailSlowNumbers:
             *tracked.means[:, 1],
             link,
             *tracked.means[:, 2],
-            np.log(run.measured_step),
+            np.log(state.measured_step),
             np.log(state.rebalanced),
             np.log(state.moved),
             *(tracked.since_s / 3600.0),
-            max(run.plan.pace) - 1.0,
-            other.mean(),
+            max(state.paces) - 1.0,
+            state.ends_moved.mean(),
             tracked.action_s / 3600.0,
-            run.since_checkpoint_s / 3600.0,
-            (run.work_s - run.progress_s) / 3600.0,
-            *(run.pause_s(action) / 3600.0 for action in list(Action)[1:]),
-            float(run.paused),
+            state.since_checkpoint_s / 3600.0,
+            state.left_s / 3600.0,
+            *(state.pauses_s / 3600.0),
+            float(state.paused),
         ]
         return clipped(row, _LIMITS)
 

@@ -1,4 +1,4 @@
-"""Pictures and texts of a run: the slowdown over time, what was done, and which faults there were."""
+"""Pictures and texts of a run: the slowdown, the actions and the faults over time."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ of their own.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from typing import Any
@@ -216,3 +217,9 @@ def test_every_placement_scenario_is_listed_where_it_is_played(info: Any) -> Non
 @pytest.mark.parametrize("info", [info for info in list_scenarios() if info.family == "stragglers"])
 def test_every_straggler_scenario_is_listed(cls: Any, info: Any) -> None:
     assert f"`{info.name}`" in section(cls, "Registered Configurations")
+
+
+@pytest.mark.parametrize("cls", [DatacenterCC, FlowCC, *VECTORS, *COLUMNS])
+def test_the_example_of_overrides_fits_the_default_scenario(cls: Any) -> None:
+    (example,) = re.findall(r"in dotted form, such as `(\{.*?\})`", inspect.getdoc(cls) or "")
+    cls(overrides=ast.literal_eval(example)).close()

@@ -1,4 +1,4 @@
-"""``sysgym/FlowCC-v0``: the agent is the sender of one flow, as Aurora's and Orca's agents are."""
+"""``sysgym/FlowCC-v0``: congestion control of one flow by its sender, as in Aurora and Orca."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sysgym.envs.congestion.action_spaces import SenderActions
 from sysgym.envs.congestion.base import CongestionLifecycle
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed
 from sysgym.envs.congestion.flow.metrics import EpisodeMeter, interval_metrics
-from sysgym.envs.congestion.flow.presets import REWARDS, FlowReward, Preset, get_flow_reward, get_preset
+from sysgym.envs.congestion.flow.presets import FlowReward, Preset, flow_reward_and_weights, get_preset
 from sysgym.envs.congestion.flow.sender import Sender
 from sysgym.envs.congestion.flow.world import FLOW_ID, FlowWorld, flow_of, history_of
 from sysgym.envs.congestion.render.flow import FlowRecorder
@@ -28,13 +28,13 @@ Array = NDArray[np.float32]
 
 
 class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
-    """The agent is the sender of one flow among others: it sets how fast that flow sends.
+    """Set the send rate of one flow among others, from its sender's observations.
 
     ## Description
 
     A sender observes only its ACKs: round-trip times, marks, deliveries and losses. From these it has to
     infer how fast the path can carry its packets, without seeing any queue. This is the problem of Aurora
-    (PCC-RL), Genet, Orca and of congestion control in network cards. `sysgym/DatacenterCC-v0` is the same
+    (PCC-RL), Genet and Orca, and of congestion control in network cards. `sysgym/DatacenterCC-v0` is the same
     network with one controller of all hosts.
 
     The network is simulated packet by packet. All other flows of the scenario run the congestion control law
@@ -51,9 +51,9 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     | Preset | Native action n | Meaning of n |
     | --- | --- | --- |
-    | `aurora` | 10 a | rate times (1 + d n) for n >= 0, over (1 - d n) else; d is the scenario's action_step |
-    | `datacenter` | a | the rate: -1 the least, 1 the line rate, logarithmic between them |
-    | `orca` | a | the window of the law underneath times 4 to the power of n |
+    | `aurora` | 10 a | rate times (1 + d n) if n >= 0, otherwise divided by (1 - d n); d is the scenario's action_step |
+    | `datacenter` | a | the rate: -1 is the least rate, 1 the line rate, logarithmic in between |
+    | `orca` | a | the window of the underlying law times 4 to the power of n |
 
     With `action_scale="native"` the space is that of n, such as `Box(-10, 10, (1,), float32)` for `aurora`;
     the original of Aurora has no bounds, and d = 0.025. The rate includes headers and stays between
@@ -97,8 +97,9 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `datacenter` | `goodput`: payload delivered over what the path's slowest link can carry; `queueing`: -0.5 d / (d + base RTT), d the mean RTT less the base RTT; `loss`: -1.0 * share of packets lost |
     | `orca` | `throughput`: rate acknowledged over the best so far, times D; `loss`: -5 * rate lost over the best so far, times D; D is the feature `delay_metric` |
 
-    A packet counts as lost when the sender declares it lost. All rewards consider the agent's own flow only;
-    none includes fairness towards other flows.
+    A packet counts as lost when the sender declares it lost. `goodput` counts payload that arrived in order:
+    bytes that wait behind a lost packet are paid when the gap closes, so one interval can have more than 1.
+    All rewards consider the agent's own flow only; none includes fairness towards other flows.
 
     ## Starting State
 
@@ -119,22 +120,23 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `CongestionScenario` | `"flow-datacenter"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `preset` | str, `Preset` or None | None | `"aurora"`, `"datacenter"`, `"orca"` or one of your own; None: the scenario's |
-    | `transport` | str or `Transport` | `"paced"` | law of the agent's flow. `"paced"`: none but the agent, in Orca `flow.base_transport`; of another law the rate is a cap, the line rate none |
-    | `reward` | str, `FlowReward` or None | None | the reward, or its name; None: the scenario's, which is the preset's unless it says otherwise |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `preset` | str, `Preset` or None | None | `"aurora"`, `"datacenter"`, `"orca"` or a custom preset; None: the preset of the scenario |
+    | `transport` | str or `Transport` | `"paced"` | congestion control law of the agent's flow. `"paced"`: only the agent, or with the preset `orca` the law `flow.base_transport`. With another law the rate is a cap, and the line rate means no cap |
+    | `reward` | str, `FlowReward` or None | None | reward or its name; None: the reward of the scenario, which is that of the preset unless the scenario sets another |
     | `history` | int or None | None | intervals in the observation; None: the scenario's, or the preset's |
     | `action_scale` | str | `"linear"` | `"linear"`: actions within [-1, 1]; `"native"`: the preset's own numbers |
     | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real TCP and queues of the kernel, in wall time |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"flow.background": "cubic"}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"flow.background": "cubic"}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the interval's metrics in absolute units, see
       `sysgym.envs.congestion.flow.metrics.INTERVAL_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`, `time_s`: the seed of this episode, and simulated time.
 
     ## Registered Configurations
@@ -196,11 +198,7 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
         self.action_space = self.actions.space
         self.world = FlowWorld(self.scenario, backend, self.preset, transport)
         self.transport = self.world.transport
-        chosen = self.scenario.reward
-        of_scenario = self.preset.reward if chosen.name == "default" else chosen.name
-        self.reward = get_flow_reward(reward or of_scenario)
-        of_scenario_too = reward is None or self.reward in (of_scenario, REWARDS.get(chosen.name))
-        self._weights = self.reward.weight_array(chosen.weights if of_scenario_too else {})
+        self.reward, self._weights = flow_reward_and_weights(self.preset, self.scenario.reward, reward)
         self.history = history_of(self.preset, history, self.world.flow)
         self.observation_space = gym.spaces.Box(*self.preset.bounds(self.history), dtype=np.float32)
         self.sender = Sender(self.preset, self.actions, self._new_stepper(1))

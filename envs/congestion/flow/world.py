@@ -26,6 +26,7 @@ from sysgym.envs.congestion.stepping.flow_kernels import (
 )
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError
+from sysgym.scenarios.schema.congestion import Control
 from sysgym.scenarios.schema.congestion.flow import Flow, flow_problems
 
 OWN_FLOW_STREAM = 0xF10
@@ -97,16 +98,12 @@ class FlowWorld:
         control = network.scenario.control
         intervals = flow_intervals(network, _OWN, control.min_rate_fraction)
         intervals["windowed"], intervals["action_step"] = not self.transport.rate_driven, flow.action_step
-        # Long enough for ACKs to return before the first decision, as in Aurora.
-        first_s = max(FIRST_INTERVAL_RTTS * float(intervals["base_rtt_s"][0]), SHORTEST_INTERVAL_S)
-        if flow.decision_rtts is None:
-            first_s = max(first_s, control.decision_interval_s)
         settings = {
             "flow": FLOW_ID,
             "host": int(schedule.src[0]),
             "sets": what_it_sets(self._preset, self.transport, alone=alone),
             "has_law": not self.transport.rate_driven,
-            "interval_s": first_s,
+            "interval_s": first_interval_s(flow, control, float(intervals["base_rtt_s"][0])),
             "longest_s": control.decision_interval_s,
             "decision_rtts": flow.decision_rtts or 0.0,
             "episode_seed": seed,
@@ -135,6 +132,12 @@ class FlowWorld:
             self.network = network_on(self._backend, scenario, flow.background, {FLOW_ID: self._law})
             self._drawn = drawn
         return self.network
+
+
+def first_interval_s(flow: Flow, control: Control, base_rtt_s: float) -> float:
+    """Return the length of the interval before the first decision: ACKs return in it, as in Aurora."""
+    first_s = max(FIRST_INTERVAL_RTTS * base_rtt_s, SHORTEST_INTERVAL_S)
+    return first_s if flow.decision_rtts is not None else max(first_s, control.decision_interval_s)
 
 
 def what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
@@ -186,7 +189,7 @@ def sender_transport(preset: Preset, transport: str | Transport, flow: Flow) -> 
         found = get_transport(flow.base_transport)
     if found.rate_driven:
         raise SysgymError(
-            f'the preset "{preset.name}" multiplies a window, and the transport "{found.name}" has none;'
+            f'the preset "{preset.name}" multiplies a window, but the transport "{found.name}" has none;'
             " use cubic, dctcp or another law with a window"
         )
     return found

@@ -114,6 +114,15 @@ def wanted(agent: Agent, interval: FlowInterval) -> float:
 
 
 @njit(forceinline=True)
+def _longest_rtt_s(intervals: IntervalArray, first: int, behind_last: int) -> float:
+    """Return the longest mean round trip of the agents of a network: each needs ACKs in an interval."""
+    longest_s = 0.0
+    for row in range(first, behind_last):
+        longest_s = max(longest_s, intervals[row].rtt_s)
+    return longest_s
+
+
+@njit(forceinline=True)
 def plan_next_interval(agent: Agent, rtt_s: float) -> None:
     """Set the length of the next interval: constant, or a number of round trips of the previous one."""
     if agent.decision_rtts == 0.0:
@@ -225,7 +234,7 @@ def pass_intervals(
                 weights,
                 terms,
             )
-            plan_next_interval(world, intervals[begin].rtt_s)
+            plan_next_interval(world, _longest_rtt_s(intervals, begin, end))
             world.now_s = now_ns(world.world) * 1e-9
             world.steps += 1
             world.stage = DONE
@@ -271,4 +280,4 @@ def conclude(
         weights,
         terms,
     )
-    plan_next_interval(rows[0], intervals[0].rtt_s)
+    plan_next_interval(rows[0], _longest_rtt_s(intervals, 0, len(rows)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import gymnasium as gym
@@ -124,6 +125,48 @@ def test_an_agent_alone_is_the_sender_of_flow_cc() -> None:
         several, rewards, *_ = env.step({"flow_0": action})
         assert several["flow_0"] == pytest.approx(observation, abs=0.03)
         assert rewards["flow_0"] == pytest.approx(reward, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "overrides"),
+    [
+        ("flow-1g-1ms", {"reward.weights": {"loss": 50.0}}),
+        ("flow-1g-1ms", {"reward.name": "orca"}),
+        ("flow-1g-1ms", {"flow.preset": "aurora", "flow.history": 4}),
+        ("aurora-links", {"workload.kind": "long_lived"}),
+    ],
+)
+def test_the_scenario_means_what_it_means_for_flow_cc(scenario: str, overrides: dict[str, Any]) -> None:
+    overrides = SHORT | overrides
+    single: Any = gym.make("sysgym/FlowCC-v0", scenario=scenario, overrides=overrides).unwrapped
+    env = make(scenario, agents="flows", overrides=overrides)
+    assert (env.preset, env.reward, env.history) == (single.preset, single.reward, single.history)
+    assert env._weights.tolist() == single._weights.tolist()
+    single.reset(options={"episode_seed": 4})
+    env.reset(options={"episode_seed": 4})
+    action = np.array([0.1], np.float32)
+    for _ in range(5):
+        expected = single.step(action)[-1]["metrics"]["interval_s"]
+        found = env.step(dict.fromkeys(env.agents, action))[-1]["flow_0"]["metrics"]["interval_s"]
+        assert found == pytest.approx(expected, rel=0.05)
+
+
+def test_an_interval_follows_the_longest_round_trip_of_all() -> None:
+    overrides = {"flow.decision_rtts": 1.0, "workload.flows_per_pair": 2}
+    env = make("flow-1g-1ms", agents="flows", overrides=overrides)
+    infos = play(env, lambda step, agent: 0.3, steps=6)
+    for before, after in pairwise(infos):
+        longest_s = max(one["metrics"]["rtt_mean_s"] for one in before[4].values())
+        assert after[4]["flow_0"]["metrics"]["interval_s"] == pytest.approx(longest_s, rel=1e-6)
+
+
+def test_a_reward_of_another_environment_is_refused() -> None:
+    with pytest.raises(UnknownName, match="reward of a flow"):
+        make(agents="hosts", overrides={"reward.name": "step"})
+    assert (
+        make(agents="hosts", reward="datacenter", overrides={"reward.name": "step"}).reward.name
+        == "datacenter"
+    )
 
 
 def test_it_survives_pickling() -> None:

@@ -91,5 +91,5 @@ AURORA = Preset(
     ),
     history=10,
     action_limit=ACTION_LIMIT,
-    meaning="rate times (1 + d n) for n >= 0, over (1 - d n) else; d is the scenario's action_step",
+    meaning="rate times (1 + d n) if n >= 0, otherwise divided by (1 - d n); d is the scenario's action_step",
 )

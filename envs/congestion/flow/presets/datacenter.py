@@ -100,5 +100,5 @@ DATACENTER = Preset(
         weights={"goodput": 1.0, "queueing": 0.5, "loss": 1.0},
     ),
     history=2,
-    meaning="the rate: -1 the least, 1 the line rate, logarithmic between them",
+    meaning="the rate: -1 is the least rate, 1 the line rate, logarithmic in between",
 )

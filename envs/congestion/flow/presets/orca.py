@@ -97,5 +97,5 @@ ORCA = Preset(
     ),
     history=10,
     window=True,
-    meaning="the window of the law underneath times 4 to the power of n",
+    meaning="the window of the underlying law times 4 to the power of n",
 )
