@@ -49,8 +49,9 @@ def after_one_window(cwnd, alpha, marked_fraction, gain):
 # %% [markdown]
 # ## 2. The bound (15 points)
 #
-# The DCTCP paper (Alizadeh et al., SIGCOMM 2010, section 3.4) models flows in step and finds that the queue
-# does not run empty if K is more than a seventh of the bandwidth-delay product.
+# The DCTCP paper (Alizadeh et al., SIGCOMM 2010, section 3.4) models N flows in step, with windows that are
+# large against one packet. The queue swings between K + N and K + N - sqrt(2 N (BDP + K)) / 2, in packets. It
+# does not run empty for any N if K is more than a seventh of the bandwidth-delay product.
 
 
 # %%
@@ -95,14 +96,17 @@ for flows in (1, 4, 16, 32):
 
 # %% [markdown]
 # **Required plot:** window and queue over time, for K of 5, 20 and 80 packets, and for Reno without marks.
+# Each panel has its own scale; the dotted line is K.
 
 # %%
-figure, axes = plt.subplots(2, 4, figsize=(12, 4.5), sharex=True, sharey="row", layout="constrained")
+figure, axes = plt.subplots(2, 4, figsize=(12, 4.5), sharex=True, layout="constrained")
 for column, k_packets in enumerate((5, 20, 80, None)):
     shared = LINK.with_marks(None if k_packets is None else k_packets * PACKET_BYTES)
     seen = watch(shared, "reno" if k_packets is None else "dctcp", duration_s=0.02)
     axes[0, column].plot(1e3 * seen.time_s, seen.cwnd_packets)
     axes[1, column].plot(1e3 * seen.time_s, seen.queue_bytes / PACKET_BYTES)
+    if k_packets is not None:
+        axes[1, column].axhline(k_packets, color="gray", linestyle=":")
     axes[0, column].set_title("Reno" if k_packets is None else f"DCTCP, K = {k_packets}")
     axes[1, column].set_xlabel("time (ms)")
 axes[0, 0].set_ylabel("window (packets)")
@@ -112,9 +116,10 @@ plt.show()
 # %% [markdown]
 # ## 4. Choose K (40 points)
 #
-# Choose K for four links that you do not see: 10 Gb/s, 83 to 250 packets of bandwidth-delay product, 2, 4, 8
-# and 16 flows; 16 flows have 83 to 108 packets. You get half of the points if every link is used to 99.6 % or
-# more, and half if the mean queue over the four is 0.185 bandwidth-delay products or less.
+# Choose K for four links that you do not see, of 10 Gb/s and with 2, 4, 8 and 16 flows. The bandwidth-delay
+# product is 83 to 250 packets with 2 and 4 flows, 83 to 92 packets with 8 flows, and 83 to 108 packets with
+# 16 flows. You get half of the points if every link is used to 99.6 % or more, and half if the mean queue
+# over the four is 0.185 bandwidth-delay products or less.
 
 
 # %%
@@ -153,13 +158,14 @@ plt.show()
 # ## Questions
 #
 # 1. Why is the mean queue close to K, for any number of flows?
-# 2. The bound says BDP / 7. At which number of flows does it fail here, and which assumption of the model
-#    does this break? How many packets has a window then?
+# 2. The bound says BDP / 7. At which number of flows does it fail here? How many packets has a window then?
+#    Compute how much the window of the model is cut, with and without the packet by which it grew since the
+#    mark: which assumption of the model does this break?
 # 3. With 32 flows on a bandwidth-delay product of 42 packets and K below 20 packets every packet is marked,
 #    and K has no effect. Why? (Try `play(Link(1e9, 500e-6, 1e6, 10 * PACKET_BYTES, 32), "dctcp")`, and other
 #    K; a window has at least two packets.)
-# 4. You run a network with 10 Gb/s and round trips of 100 us to 500 us. Which K do you configure, and who
-#    pays?
+# 4. You run a network with 10 Gb/s and round trips of 100 us to 500 us. Which K do you configure, and whose
+#    packets wait longer because of it?
 # 5. Which of your predictions was wrong, and what did you miss?
 #
 # *Your predictions, from before you ran a cell:*

@@ -26,7 +26,9 @@
 # | `event.acked_packets`, `event.rtt_ns` | packets that this ACK acknowledges, and their round trip |
 # | `event.window_limited` | 1 if the window limits the sender |
 #
-# `docs/adding-a-transport.md` has the complete list.
+# A flow also has `flow.high` (first packet never sent), `flow.rttvar_ns` (variation of the round trip) and
+# `flow.pacing_rate_bps`. An event also has `event.now_ns`, the time. Names of your own begin with a letter,
+# and have to have a value on every path on which they are read.
 
 # %%
 import matplotlib.pyplot as plt
@@ -41,6 +43,10 @@ from sysgym.labs.links import Link, play, watch
 
 # %% [markdown]
 # ## The law (90 points)
+#
+# 40 points are for the first link below, and 50 for six links that you do not see. None are given for the
+# score of Reno, all for that of our solution less a margin, and the rest in proportion; the check prints both
+# scores.
 #
 # This law is Reno: it ignores marks, and learns of congestion from lost packets. Make it react to marks, not
 # to each one, but at most once per window: remember `flow.nxt` at a reduction, and wait until `flow.una` has

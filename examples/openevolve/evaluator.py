@@ -53,7 +53,7 @@ def scores(source: str, split: str) -> dict[str, float]:
     The score of a scenario is the mean of the logarithms of ratios to DCTCP's: its goodput, and the inverse
     of its p99 queueing delay; where flows end, the number of them, and the inverse of their p99 slowdown.
     """
-    from sysgym.labs.laws import law_of
+    from sysgym.labs.language.laws import law_of
 
     law = law_of(source)
     found = {}

@@ -1,12 +1,17 @@
 """Draw the figures of the labs' handouts into docs/images.
 
-    python scripts/labs/pictures.py          all of them, about two minutes once everything is compiled
+    python scripts/labs/pictures.py                         all of them, a few minutes once all is compiled
+    python scripts/labs/pictures.py 1 7                     these labs
+    python scripts/labs/pictures.py 5 --trainings runs      with the trainings of record_trainings.py
 
-Each is drawn from runs that the lab makes too; lab 5 takes the trained policy of its solution.
+Each is drawn from runs that the lab makes too. Lab 5 takes the trained policy of its solution, and a policy
+that is trained at home, ``home-1`` of the folder of trainings.
 """
 
 from __future__ import annotations
 
+import argparse
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +27,7 @@ from matplotlib.ticker import MaxNLocator
 from sysgym.labs.incast import Incast, play_rounds
 from sysgym.labs.jobs import clock, play_job
 from sysgym.labs.links import PACKET_BYTES, Link, play, watch
-from sysgym.labs.rates import play_policy, play_rule
+from sysgym.labs.rates import home, play_policy, play_rule
 from sysgym.labs.recorded import KERNEL, SIMULATOR, laws, values
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,19 +35,22 @@ FOLDER = ROOT / "docs" / "images"
 SIZE = (6.4, 2.5)
 DPI = 110
 PAIR = ("#0072b2", "#d55e00")
+MORE = ("#009e73", "#cc79a7")
 
 
 def bufferbloat() -> Any:
     """Queue over time with three buffers."""
     link = Link(10e6, 0.03, 0.0)
-    figure, axes = plt.subplots(1, 3, figsize=SIZE, sharey=True)
-    for axis, factor in zip(axes, (0.25, 1.0, 10.0), strict=True):
+    figure, axes = plt.subplots(1, 3, figsize=SIZE)  # each with its own scales: the shape is the point
+    for axis, factor, shown_s in zip(axes, (0.25, 1.0, 10.0), ((12, 14), (12, 18), (0, 30)), strict=True):
         for law, colour in zip(("reno", "bbr"), PAIR, strict=True):
-            seen = watch(link.with_buffer(factor * link.bdp_bytes), law)
-            axis.plot(seen.time_s, 8e3 * seen.queue_bytes / link.rate_bps, color=colour, lw=0.8, label=law)
-        axis.set(title=f"buffer of {factor:g} BDP", xlabel="time (s)")
+            seen = watch(link.with_buffer(factor * link.bdp_bytes), law, samples=6000)
+            name = "bbr (version 1)" if law == "bbr" else law
+            axis.plot(seen.time_s, 8e3 * seen.queue_bytes / link.rate_bps, color=colour, lw=0.8, label=name)
+        axis.set(title=f"buffer of {factor:g} BDP", xlabel="time (s)", xlim=shown_s)
+        axis.set_ylim(bottom=0.0)
     axes[0].set_ylabel("queueing delay (ms)")
-    axes[0].legend(frameon=False)
+    axes[2].legend(frameon=False, loc="center", bbox_to_anchor=(0.5, 0.33))
     return figure
 
 
@@ -50,7 +58,7 @@ def dctcp() -> Any:
     """Use and queue over K."""
     shares = np.array([0.03, 0.07, 1 / 7, 0.25, 0.5, 1.0])
     figure, (left, right) = plt.subplots(1, 2, figsize=SIZE)
-    for flows, colour in zip((2, 16), PAIR, strict=True):
+    for flows, colour in zip((2, 8, 16), (PAIR[0], MORE[0], PAIR[1]), strict=True):
         link = Link(10e9, 100e-6, 1e6, flows=flows)
         results = [play(link.with_marks(share * link.bdp_bytes), "dctcp") for share in shares]
         left.semilogx(shares, [100 * one.used for one in results], "o-", color=colour, label=f"{flows} flows")
@@ -90,18 +98,50 @@ def incast() -> Any:
     return figure
 
 
-def ppo() -> Any:
+def rule(known: dict[str, Any]) -> list[float]:
+    """Return the rates of the rule of lab 5's solution."""
+    rate = sum(known["rates"]) / 2
+    following = rate * (1 - 0.5 * known["marks"]) if known["marks"] > 0.02 else rate + 0.01
+    return [following, following]
+
+
+def home_policy(trainings: Path) -> Path:
+    """Return a policy that was trained at home, as lab 5 trains it; it is trained if it is not there."""
+    from sysgym.agents.learned.training.train import train
+
+    out = trainings / "home-1"
+    final = out / "final.zip"
+    if not final.is_file():
+        arguments: dict[str, Any] = {"total_steps": 30_000, "seed": 1, "hyper_parameters": {"gamma": 0.5}}
+        train("ppo", home(), out=out, resume=out.is_dir(), **arguments)
+    return final
+
+
+def ppo(trainings: Path) -> Any:
     """Return over the core link's rate."""
     rates_bps = np.array([3, 4, 5, 6, 7, 8, 10]) * 1e6
-    policy = ROOT / "labs" / "5-ppo.zip"
-    figure, axis = plt.subplots(figsize=SIZE)
-    constant = [play_rule(lambda known: [0.48, 0.48], rate).total for rate in rates_bps]
-    varied = [play_policy(policy, rate).total for rate in rates_bps]
-    axis.plot(rates_bps / 1e6, constant, "s-", color=PAIR[1], label="constant 0.48, the best at 10 Mb/s")
-    axis.plot(rates_bps / 1e6, varied, "o-", color=PAIR[0], label="PPO, trained on 3, 5, 7 and 10 Mb/s")
+    at_home, varied = home_policy(trainings), ROOT / "labs" / "5-ppo.zip"
+    figure, axis = plt.subplots(figsize=(SIZE[0], 3.0))
+    lines: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
+        ("constant 0.48, the best at home", "s-", PAIR[1], lambda rate: play_rule(_constant, rate).total),
+        ("a rule of three lines", "^-", MORE[0], lambda rate: play_rule(rule, rate).total),
+        ("PPO, trained at home (10 Mb/s)", "v-", MORE[1], lambda rate: play_policy(at_home, rate).total),
+        (
+            "PPO, trained on 3, 5, 7 and 10 Mb/s",
+            "o-",
+            PAIR[0],
+            lambda rate: play_policy(varied, rate).total,
+        ),
+    )
+    for name, style, colour, total in lines:
+        axis.plot(rates_bps / 1e6, [total(rate) for rate in rates_bps], style, color=colour, label=name)
     axis.set(xlabel="core link (Mb/s)", ylabel="return of an episode")
     axis.legend(frameon=False, loc="lower right")
     return figure
+
+
+def _constant(known: dict[str, Any]) -> list[float]:
+    return [0.48, 0.48]
 
 
 def sim_to_real() -> Any:
@@ -172,7 +212,6 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "lab-2": dctcp,
     "lab-3": control_law,
     "lab-4": incast,
-    "lab-5": ppo,
     "lab-6": sim_to_real,
     "lab-7": stragglers,
     "lab-8": placement,
@@ -180,13 +219,24 @@ FIGURES: dict[str, Callable[[], Any]] = {
 
 
 def main() -> None:
-    """Draw all figures."""
+    """Draw the figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("labs", nargs="*", type=int)
+    parser.add_argument("--trainings", type=Path, help="folder of trainings of lab 5 (default: train anew)")
+    given = parser.parse_args()
     plt.rcParams.update({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False})
-    for name, draw in FIGURES.items():
-        figure = draw()
-        figure.tight_layout()
-        figure.savefig(FOLDER / f"{name}.png", dpi=DPI, metadata={"Software": None})
-        print(FOLDER / f"{name}.png")
+    with tempfile.TemporaryDirectory() as temporary:
+        trainings = given.trainings or Path(temporary)
+        figures: dict[str, Callable[[], Any]] = {**FIGURES, "lab-5": lambda: ppo(trainings)}
+        for name, draw in sorted(figures.items()):
+            if given.labs and int(name.removeprefix("lab-")) not in given.labs:
+                continue
+            figure = draw()
+            figure.tight_layout()
+            figure.savefig(FOLDER / f"{name}.png", dpi=DPI, metadata={"Software": None})
+            print(FOLDER / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -65,10 +65,15 @@ class GradeBook:
             salt: Text of the hidden seeds; None: that of the record, or a new secret one.
 
         Raises:
-            SysgymError: The record belongs to another lab or salt, or is damaged.
+            SysgymError: The record belongs to another lab or salt, is damaged, or is missing beside a table.
         """
         record = path.with_suffix(".json")
         if not record.is_file():
+            if path.exists():  # it would be overwritten, with grades of a new salt
+                raise SysgymError(
+                    f"{path}: this table exists, but its record {record.name} does not, which has the salt of"
+                    " the hidden seeds; put the record back, choose another --csv, or move the table away"
+                )
             return cls(lab, path, salt or secrets.token_hex(8))
         try:
             data = json.loads(read_limited(record, LARGEST_RECORD_BYTES))

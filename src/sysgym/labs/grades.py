@@ -61,12 +61,14 @@ class Outcome:
         message: What was found, and what was expected if it differs.
         measured: Statistics that thresholds are about, by name.
         score: The part's contribution to a contest.
+        hint: What to try instead of what the part says; None: what it says.
     """
 
     share: float
     message: str
     measured: Mapping[str, float] = field(default_factory=dict)
     score: float | None = None
+    hint: str | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from sysgym.bench.run.pool import PLAYING, Done, Failed, Job, Progress, TimedOut
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.grades import Grade, Outcome, Part, PartGrade, Seeds
+from sysgym.labs.intake.content import LawError
 from sysgym.labs.intake.files import digest, rival_of
 from sysgym.labs.intake.texts import printable
 from sysgym.labs.sandbox.process import Refused, Stopped
@@ -84,8 +85,9 @@ def grade_parts(path: Path, parts: Sequence[Part], seeds: Seeds) -> Iterator[tup
         return
     for part in parts:
         outcome = _checked(submission, part, seeds)
-        earned = part.points * min(max(outcome.share, 0.0), 1.0)
-        hint = part.hint if earned < part.points else ""
+        earned = round(part.points * min(max(outcome.share, 0.0), 1.0), 1)
+        hint = part.hint if outcome.hint is None else outcome.hint
+        hint = hint if earned < part.points else ""
         grade = PartGrade(part.name, part.points, earned, outcome.message, hint, dict(outcome.measured))
         yield grade, outcome.score
 
@@ -93,14 +95,19 @@ def grade_parts(path: Path, parts: Sequence[Part], seeds: Seeds) -> Iterator[tup
 def _checked(submission: Submission, part: Part, seeds: Seeds) -> Outcome:
     try:
         submission.need(part.needs)
+    except SubmissionError as error:  # nothing has run, so there is no advice on what it does
+        return Outcome(0.0, submission.explained(str(error)), hint="")
+    try:
         return part.check(submission, seeds)
     except Stopped as stopped:
         return Outcome(0.0, f"stopped: the submission {stopped}")
     except Refused as refused:
         return Outcome(0.0, f"a function raised {submission.explained(str(refused))}")
+    except LawError as error:
+        return Outcome(0.0, submission.explained(str(error)), hint="")
     except SubmissionError as error:
         return Outcome(0.0, submission.explained(str(error)))
-    except SysgymError as error:  # a law that does not compile, or fails in flight
+    except SysgymError as error:  # a law that fails in flight
         return Outcome(0.0, str(error)[:1000])
     finally:
         submission.close()

@@ -65,11 +65,11 @@ class Submission:
         """Return the submission's congestion control law.
 
         Raises:
-            SubmissionError: It is not written in the language of laws.
+            LawError: It is not written in the language of laws, or cannot be compiled.
         """
-        from sysgym.labs.laws import law_of
+        from sysgym.labs.language.laws import compiled, law_of
 
-        return law_of(self.source)
+        return compiled(law_of(self.source))
 
     def explained(self, words: str) -> str:
         """Return an error's text with places in this submission, and with what to do if that is known."""

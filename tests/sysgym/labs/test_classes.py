@@ -106,6 +106,14 @@ def test_other_records_are_left_alone(text: str, tmp_path: Path) -> None:
     assert (tmp_path / "grades.json").read_text() == text
 
 
+def test_a_table_without_its_record_is_not_overwritten(tmp_path: Path) -> None:
+    table = tmp_path / "grades.csv"
+    table.write_text("ada,100\n")
+    with pytest.raises(SysgymError, match=r"this table exists, but its record grades\.json does not"):
+        GradeBook.open(6, table, "secret")
+    assert table.read_text() == "ada,100\n"
+
+
 @pytest.mark.slow
 def test_a_law_that_loops_is_ended_and_the_parts_before_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,12 +8,13 @@ import pytest
 
 from sysgym.labs.catalogue import LABS, Lab, get_lab
 from sysgym.labs.export import masters, solution
-from sysgym.labs.graders.control_law import score
+from sysgym.labs.graders.control_law import score, share_of_points
 from sysgym.labs.grades import PASS_SHARE, VISIBLE, PartGrade, Seeds
 from sysgym.labs.grading import grade_parts
 from sysgym.labs.incast import Incast, play_rounds
 from sysgym.labs.links import Link, Played
 from sysgym.labs.thresholds import threshold
+from sysgym.labs.trainings import RECIPES, returns
 
 EVERY = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.file_stem)
 
@@ -114,12 +115,19 @@ def earned(number: int, part: str, text: str, folder: Path, salt: str = VISIBLE)
 @pytest.mark.parametrize(
     ("number", "part", "function", "most"),
     [
-        (1, "buffer", "choose_buffer_bytes(rate, rtt, flows): return 0.6 * rate * rtt / 8", 0.0),
-        (1, "buffer", "choose_buffer_bytes(rate, rtt, flows): return rate * rtt / 8", 0.5),
+        (1, "buffer", "choose_buffer_bytes(bdp, flows): return 1500", 0.0),
+        (1, "buffer", "choose_buffer_bytes(bdp, flows): return 0.6 * bdp", 0.0),
+        (1, "buffer", "choose_buffer_bytes(bdp, flows): return bdp", 0.5),
         (2, "choice of K", "choose_k_bytes(rate, rtt, flows): return rate * rtt / 8 / 7", 0.5),
         (2, "choice of K", "choose_k_bytes(rate, rtt, flows): return rate * rtt / 8 / 5", 0.5),
         (2, "choice of K", "choose_k_bytes(rate, rtt, flows): return rate * rtt / 8 / 4", 0.5),
-        *((4, "first window", f"first_window_packets(servers, room): return {n}", 0.5) for n in range(1, 6)),
+        (
+            2,
+            "choice of K",
+            "choose_k_bytes(rate, rtt, flows): return rate * rtt / 8 / (4 if flows == 16 else 7)",
+            0.5,
+        ),
+        *((4, "first window", f"first_window_packets(servers, room): return {n}", 0.5) for n in range(1, 8)),
     ],
 )
 def test_what_ignores_an_argument_has_half_of_the_points_at_most(
@@ -146,6 +154,38 @@ def test_a_law_that_leaves_a_tenth_of_the_link_idle_has_no_points_for_its_use() 
     assert score(played(0.90, 0.1), link) == pytest.approx(20.0 + 27.0)
     assert score(played(0.98, 0.3), link) == pytest.approx(50.0 + 20.0 + 21.0)
     assert score(played(0.90, 0.0), link) < score(played(1.0, 0.3), link) - 35.0
+
+
+def test_points_grow_from_the_score_of_reno_to_the_limit() -> None:
+    assert share_of_points(60.0, 70.0, 90.0) == 0.0
+    assert share_of_points(85.0, 70.0, 90.0) == pytest.approx(0.75)
+    assert share_of_points(95.0, 70.0, 90.0) == 1.0
+    assert share_of_points(95.0, 70.0, float("nan")) == 0.0
+
+
+@pytest.mark.slow
+def test_flagging_everybody_is_no_gain_over_the_clock(tmp_path: Path) -> None:
+    share, message = earned(7, "beat the clock", "def flag(known):\n    return known['running']\n", tmp_path)
+    assert share < 0.5, message
+    assert "gain" in message
+
+
+def test_a_law_that_is_not_compiled_gets_no_advice_on_marks(tmp_path: Path) -> None:
+    file = tmp_path / "lab3.py"
+    rest = "def on_loss(flow, event):\n    pass\ndef on_timeout(flow, event):\n    pass\n"
+    file.write_text(
+        f"def on_ack(flow, event):\n    if event.marked:\n        x = 1.0\n    flow.cwnd += x\n{rest}"
+    )
+    ((grade, _),) = grade_parts(file, get_lab(3).parts()[:1], Seeds(VISIBLE))
+    assert grade.message.startswith("line 4: x may have no value here")
+    assert grade.hint == ""
+
+
+def test_recorded_trainings_have_both_recipes_in_the_same_order() -> None:
+    for recipe in RECIPES:
+        assert len(returns(recipe, 10)) == len(returns(recipe, 6)) == 10
+    assert returns("home", 6).mean() < 0.0 < 150.0 < returns("varied", 6).mean()
+    assert abs(returns("home", 10).mean() - returns("varied", 10).mean()) < 5.0
 
 
 def test_one_blank_name_does_not_cost_the_other(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sysgym.labs.sandbox.process import MOST_UNREAD, Limits, Refused, Sandbox, Stopped
+from sysgym.labs.sandbox.process import CHILD, MOST_UNREAD, Limits, Refused, Sandbox, Stopped
 
 QUICK = Limits(call_s=1.0, cpu_s=20)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
@@ -121,6 +122,36 @@ def test_what_a_submission_may_not_do_is_stopped_and_said(attempt: str) -> None:
     limits = Limits(call_s=1.0 if attempt != "an endless import" else -28.0, cpu_s=20)
     with pytest.raises((Stopped, Refused), match=words):
         ask(source, limits=limits)
+
+
+IMPORTS = {
+    "a statement": "from sysgym.emulator.accelerators.matrices import enumerate_matrices",
+    "importlib": "import importlib; importlib.import_module('sys' + 'gym.labs.graders.placement')",
+    "the package": "import sysgym",
+    "without the first finder": "import sys; sys.meta_path.pop(0); import sysgym",
+}
+
+
+@pytest.mark.parametrize("attempt", IMPORTS)
+def test_the_package_of_the_graders_cannot_be_imported(attempt: str) -> None:
+    with pytest.raises(Refused) as caught:
+        ask(f"def f():\n    {IMPORTS[attempt]}\n    return 1")
+    words = "graded functions may use Python and NumPy, not sysgym"
+    assert words in str(caught.value) or attempt == "without the first finder"
+
+
+def test_the_package_of_the_graders_is_not_read_where_it_is_installed() -> None:
+    program = runpy.run_path(str(CHILD))
+    roots = ("/site-packages", "/home/ada/sysgym/lib")
+    for path in (
+        "/site-packages/numpy/core.py",
+        "/home/ada/sysgym/lib/json.py",
+        "/site-packages/sysgym2/a.py",
+    ):
+        program["guard"](roots)("open", (path, "r", 0))
+    for path in ("sysgym/labs/kernel.csv", "./sysgym/a.py", "/sysgym/a.py", "sysgym"):
+        with pytest.raises(PermissionError, match="may not open"):
+            program["guard"](roots)("open", (f"/site-packages/{path}", "r", 0))
 
 
 def test_no_process_is_left() -> None:

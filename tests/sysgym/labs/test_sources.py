@@ -89,6 +89,17 @@ def test_notebooks_are_read_without_their_magic(tmp_path: Path) -> None:
     assert "matplotlib" not in read(file).text
 
 
+def test_a_remainder_that_begins_a_line_is_no_magic(tmp_path: Path) -> None:
+    cell = "def f(a, b):\n    return (\n        a\n        % b\n    )\n"
+    source = read(
+        notebook(tmp_path / "lab1.ipynb", cell, f"%matplotlib inline\n{cell.replace('def f', 'def g')}")
+    )
+    space: dict[str, object] = {}
+    exec(definitions(source, ["f", "g"]), space)
+    assert space["f"](7, 4) == space["g"](7, 4) == 3  # type: ignore[operator]
+    assert "matplotlib" not in source.text
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"cells": [1]}', '{"cells": [{"cell_type": "code"}]}', "\ud800"]
 )

@@ -76,8 +76,8 @@ def _buffer(submission: Submission, seeds: Seeds) -> Outcome:
 
 def _with_chosen_buffer(submission: Submission, link: Link, seed: int) -> tuple[Played, float]:
     """Return what happens with the submission's buffer, and the mean delay in round trips."""
-    call = f"choose_buffer_bytes({link.rate_bps:.3g}, {link.rtt_s:.3g}, {link.flows})"
-    size = number(submission.call("choose_buffer_bytes", link.rate_bps, link.rtt_s, link.flows), call)
+    call = f"choose_buffer_bytes({link.bdp_bytes:.5g}, {link.flows})"
+    size = number(submission.call("choose_buffer_bytes", link.bdp_bytes, link.flows), call)
     if not 0.0 < size <= 100.0 * link.bdp_bytes:
         raise SubmissionError(f"{call}: expected more than 0 and at most 100 BDP, found {size:.3g} bytes")
     result = play(link.with_buffer(size), "reno", seed=seed, duration_s=600 * link.rtt_s)

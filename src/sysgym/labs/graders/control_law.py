@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sysgym.labs.grades import Outcome, Part, Seeds
-from sysgym.labs.laws import CALLBACKS
+from sysgym.labs.language.laws import CALLBACKS
 from sysgym.labs.links import Link, Played, play
 from sysgym.labs.submissions import Submission
 from sysgym.labs.thresholds import threshold
@@ -16,7 +16,7 @@ N_HIDDEN = 6
 
 def prepare() -> None:
     """Compile what the parts need."""
-    for law in ("dctcp", "bbr"):  # the plain loop, and the one for laws that pace
+    for law in ("reno", "dctcp", "bbr"):  # the plain loop, and the one for laws that pace
         play(TUNED, law, duration_s=0.02)
 
 
@@ -47,30 +47,42 @@ def hidden_links(rng: np.random.Generator, count: int = N_HIDDEN) -> list[Link]:
     return found
 
 
+def share_of_points(points: float, reno: float, limit: float) -> float:
+    """Return the share of a part's points: none up to Reno's score, all from the limit on."""
+    if not limit > reno:  # not measured
+        return 0.0
+    return min(max((points - reno) / (limit - reno), 0.0), 1.0)
+
+
 def _tuned(submission: Submission, seeds: Seeds) -> Outcome:
-    result = play(TUNED, submission.law(), seed=seeds.episodes("tuned", 1)[0])
+    law, seed = submission.law(), seeds.episodes("tuned", 1)[0]
+    result = play(TUNED, law, seed=seed)
     points, wanted = score(result, TUNED), threshold("control-law-tuned")
+    reno = score(play(TUNED, "reno", seed=seed), TUNED)
     message = (
-        f"{points:.1f} points on the link that you know (expected at least {wanted.limit:.1f}):"
-        f" {100 * result.used:.1f} % used, delay {result.delay_s / TUNED.rtt_s:.2f} round trips,"
-        f" fairness {result.fairness:.3f}"
+        f"{points:.1f} points on the link that you know (full marks from {wanted.limit:.1f} on, none up to"
+        f" Reno's {reno:.1f}): {100 * result.used:.1f} % used, delay {result.delay_s / TUNED.rtt_s:.2f} round"
+        f" trips, fairness {result.fairness:.3f}"
     )
-    return Outcome(float(wanted.met(points)), message, {"control-law-tuned": points})
+    return Outcome(share_of_points(points, reno, wanted.limit), message, {"control-law-tuned": points})
 
 
 def _hidden(submission: Submission, seeds: Seeds) -> Outcome:
     law, rng = submission.law(), seeds.rng("hidden")
     links = hidden_links(rng, seeds.count(N_HIDDEN))
-    points = [score(play(link, law, seed=int(rng.integers(1000))), link) for link in links]
+    link_seeds = [int(rng.integers(1000)) for _ in links]
+    played = list(zip(links, link_seeds, strict=True))
+    points = [score(play(link, law, seed=seed), link) for link, seed in played]
+    reno = float(np.mean([score(play(link, "reno", seed=seed), link) for link, seed in played]))
     mean, wanted = float(np.mean(points)), threshold("control-law-unseen")
     worst = int(np.argmin(points))
     message = (
-        f"{mean:.1f} points on {len(links)} unseen links (expected at least {wanted.limit:.1f}); the worst is"
-        f" {points[worst]:.1f}, with {links[worst].rate_bps / 1e6:.0f} Mb/s,"
+        f"{mean:.1f} points on {len(links)} unseen links (full marks from {wanted.limit:.1f} on, none up to"
+        f" Reno's {reno:.1f}); the worst is {points[worst]:.1f}, with {links[worst].rate_bps / 1e6:.0f} Mb/s,"
         f" {1e3 * links[worst].rtt_s:.2g} ms,"
         f" {links[worst].flows} flows"
     )
-    return Outcome(float(wanted.met(mean)), message, {"control-law-unseen": mean})
+    return Outcome(share_of_points(mean, reno, wanted.limit), message, {"control-law-unseen": mean})
 
 
 def _contest(submission: Submission, seeds: Seeds) -> Outcome:

@@ -12,12 +12,17 @@ from sysgym.labs.incast import Incast, play_rounds
 from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
 
-LONGEST_SLOWDOWN = 1.3
+LONGEST_SLOWDOWN = 1.2
 """Largest mean slowdown; that of the largest windows that fit is about 1.1."""
 
+LARGEST_WINDOWS = (3, 4, 6)
+"""Largest windows that fit. With 2 a window one smaller, a single packet, would lose round trips; with three
+neighbours, such as 3, 4 and 5, the constant 4 would be good enough."""
+
 ROUNDS = 8
-"""Requests of one measurement. With buffers 0.5 to 0.9 of a window larger than the largest window that fits,
-and 16 to 48 servers, that window had slowdowns of 1.02 to 1.23, one of four where two fit 3.4 to 9.8."""
+"""Requests of one measurement. Buffers have room for 0.5 to 0.9 of a packet of every server more than the
+largest windows. Over 160 draws the mean slowdown of these was 1.04 to 1.18, and that of windows one packet
+larger 1.18 to 2.82, in one draw below the limit; over 60, that of windows one packet smaller 1.03 to 1.11."""
 
 
 def prepare() -> None:
@@ -80,7 +85,7 @@ def _window(submission: Submission, seeds: Seeds) -> Outcome:
     rng = seeds.rng("window")
     slowdowns, small = [], ""
     numbers_of_servers = (int(rng.integers(16, 25)), int(rng.integers(26, 37)), int(rng.integers(38, 49)))
-    for servers, fits in zip(numbers_of_servers, rng.permutation([2, 4, 5]), strict=True):
+    for servers, fits in zip(numbers_of_servers, rng.permutation(LARGEST_WINDOWS), strict=True):
         buffer_packets = round((servers - 1) * (fits + rng.uniform(0.5, 0.9)))
         call = f"first_window_packets({servers}, {buffer_packets})"
         window = number(submission.call("first_window_packets", servers, buffer_packets), call)

@@ -68,14 +68,14 @@ def _rule(submission: Submission, seeds: Seeds) -> Outcome:
 def _gap(submission: Submission, seeds: Seeds) -> Outcome:
     rng = seeds.rng("gap")
 
-    def truth(home: Any, away: Any) -> list[float]:
+    def truth(home: Any, away: Any, t: float) -> list[float]:
         differences = home - away
-        return [float(differences.mean()), float(1.96 * differences.std(ddof=1) / len(differences) ** 0.5)]
+        return [float(differences.mean()), float(t * differences.std(ddof=1) / len(differences) ** 0.5)]
 
     cases = []
-    for count in (5, 12, 30):
+    for count, t in ((5, 2.78), (12, 2.20), (30, 2.05)):
         shared = rng.normal(100.0, 30.0, count)
-        cases.append((shared, shared - rng.normal(10.0, 5.0, count)))
+        cases.append((shared, shared - rng.normal(10.0, 5.0, count), t))
     return same_numbers(submission, "gap", cases, truth, 1e-4)
 
 
@@ -108,7 +108,7 @@ PARTS = (
         25,
         ("reward",),
         _reward,
-        "subtract something for delay and drops, until no constant can cheat",
+        "subtract something for delay and drops, until the best constant keeps the queue short",
     ),
     Part("rule", 30, ("act",), _rule, "more rate while nothing is marked, less in proportion to marks"),
     Part(
@@ -116,7 +116,7 @@ PARTS = (
         15,
         ("gap",),
         _gap,
-        "differences seed by seed, then np.mean, np.std(ddof=1) and the root of their number",
+        "differences of the trainings, then np.mean, and t times np.std(ddof=1) over the root of their count",
     ),
     Part("policy", 30, (), _policy, "train on varied(), not on home(), and copy final.zip to policy.zip"),
 )

@@ -20,7 +20,7 @@ LEAST_DIFFERENCE, LEAST_ERRORS = 0.05, 2.0
 
 
 def difference(simulator: NDArray[np.float64], kernel: NDArray[np.float64]) -> list[float]:
-    """Return the relative difference of means and its standard error."""
+    """Return the relative difference of means, and its standard error, also over the kernel's mean."""
     mean = float(np.mean(kernel))
     variance = np.var(simulator, ddof=1) / len(simulator) + np.var(kernel, ddof=1) / len(kernel)
     return [float(np.mean(simulator) - mean) / mean, math.sqrt(variance) / mean]

@@ -17,6 +17,10 @@ class SubmissionError(SysgymError):
     """A submission that cannot be graded as it is; says what to change."""
 
 
+class LawError(SubmissionError):
+    """A congestion control law that is not of the language, or cannot be compiled: nothing of it has run."""
+
+
 def content_of(path: Path) -> bytes:
     """Return the content of a submission's file.
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from sysgym.labs.intake.content import SubmissionError, content_of
 
-_MAGIC = re.compile(r"^[^\S\n]*[%!?].*$", re.MULTILINE)
+_MAGIC = re.compile(r"^[%!?].*$", re.MULTILINE)
+_INDENTED_MAGIC = re.compile(r"^[^\S\n]*[%!?].*$", re.MULTILINE)
 
 
 class Broken(NamedTuple):
@@ -96,13 +97,24 @@ def _text_of(path: Path) -> str:
 
 
 def _cells_of(text: str, name: str) -> list[str]:
-    """Return the code cells of a notebook, with empty lines in place of commands of IPython."""
+    """Return the code cells of a notebook, with empty lines in place of commands of IPython.
+
+    A cell that is Python has none: in it, a line that begins with ``%`` continues an expression.
+    """
     try:
         cells = json.loads(text)["cells"]
         sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise SubmissionError(f"{name}: not a notebook of nbformat 4; save it again") from None
-    return [_MAGIC.sub("", source) for source in sources]
+    return [_without_magic(source) for source in sources]
+
+
+def _without_magic(cell: str) -> str:
+    """Return a cell as it is if that is Python, else without its magic: the indented one only if need be."""
+    for shown in (cell, _MAGIC.sub("", cell)):
+        if _problem(shown, 0) is None:
+            return shown
+    return _INDENTED_MAGIC.sub("", cell)
 
 
 def _problem(cell: str, number: int) -> Broken | None:

@@ -109,8 +109,10 @@ REFUSED = (
 def guard(roots: tuple[str, ...]) -> Any:
     """Return an audit hook that refuses files, processes, sockets and native code.
 
-    All that it uses comes with it, as defaults that no submission can reach: it has no closure, and calls
-    nothing that a module could have replaced. Paths are texts below a root, without ``..``.
+    Below a root a folder of the grader's package is refused, so that it cannot be imported if a submission
+    has removed :class:`NoGraders`. All that the hook uses comes with it, as defaults that no submission can
+    reach: it has no closure, and calls nothing that a module could have replaced. Paths are texts below a
+    root, without ``..``.
     """
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -120,6 +122,7 @@ def guard(roots: tuple[str, ...]) -> Any:
         *,
         below: tuple[str, ...] = tuple(f"{root}{os.sep}" for root in roots),
         writing: int = writing,
+        hidden: str = f"{os.sep}{GRADERS}{os.sep}",
         refused: tuple[str, ...] = REFUSED,
         kind: Any = type,
         text: Any = str,
@@ -137,12 +140,32 @@ def guard(roots: tuple[str, ...]) -> Any:
             return
         if kind(path) is text and not (opens and arguments[2] & writing):
             for root in below:
-                if f"{path}{root[-1]}".startswith(root) and ".." not in path[length(root) :]:
+                rest = path[length(root) :]
+                inside = f"{path}{root[-1]}".startswith(root) and ".." not in rest
+                if inside and hidden not in f"{root[-1]}{rest}{root[-1]}":
                     return
         verb = "open" if opens else "list"
         raise error(f"a submission may not {verb} {path if kind(path) is text else 'that'}")
 
     return hook
+
+
+GRADERS = "sysgym"
+"""Package that no submission may import: it has the graders, and functions that compute their answers."""
+
+
+class NoGraders:
+    """Finder of modules that refuses the grader's package, before any other finder is asked.
+
+    If the package is installed as a wheel, it lies in a folder that a submission may read. If it is installed
+    from a clone, it does not. A grade must not depend on that.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        """Raise for the package and all that is in it."""
+        if name.partition(".")[0] == GRADERS:
+            raise ImportError("graded functions may use Python and NumPy, not sysgym")
 
 
 def plain(value: Any) -> Any:
@@ -213,6 +236,7 @@ def main() -> None:
     confine(roots)
     no_more_processes()
     forget()
+    sys.meta_path.insert(0, NoGraders)
     sys.addaudithook(guard((*roots, *(one for one in sys.path if os.path.realpath(one) in roots))))
     namespace: dict[str, Any] = {"__name__": "submission", "__file__": "submission"}
 

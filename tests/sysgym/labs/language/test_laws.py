@@ -7,7 +7,8 @@ import pytest
 from sysgym.errors import SysgymError
 from sysgym.labs.catalogue import get_lab
 from sysgym.labs.export import solution
-from sysgym.labs.laws import law_of
+from sysgym.labs.intake.content import LawError
+from sysgym.labs.language.laws import compiled, law_of
 from sysgym.labs.links import Link, play
 from sysgym.labs.sources import SubmissionError
 
@@ -74,6 +75,89 @@ def test_annotations_constants_and_helpers_are_part_of_it() -> None:
         + REST
     )
     assert play(Link(10e6, 0.01, 60e3, 20e3), law, duration_s=0.5).used > 0.5
+
+
+UNASSIGNED = {
+    "one branch": "if event.marked:\n        x = 1.0\n    flow.cwnd += x",
+    "a loop of unknown length": "for i in range(int(flow.cwnd)):\n        x = 1.0\n    flow.cwnd += x",
+    "a while": "while flow.cwnd > 3.0:\n        x = 1.0\n        break\n    flow.cwnd += x",
+    "an increase": "x += 1.0",
+    "too late": "flow.cwnd += x\n    x = 1.0",
+    "a type only": "x: float\n    flow.cwnd += x",
+    "an early break": (
+        "while True:\n        if event.marked:\n            break\n        x = 1.0\n        break\n"
+        "    flow.cwnd += x"
+    ),
+    "an early continue": (
+        "for i in range(3):\n        if event.marked:\n            continue\n        x = 1.0\n"
+        "    flow.cwnd += x"
+    ),
+    "in a helper": "helped(1.0)",
+}
+HELPED = "def helped(a):\n    if a > 0.0:\n        x = a\n    return x\n"
+
+
+@pytest.mark.parametrize("case", UNASSIGNED)
+def test_a_name_that_may_have_no_value_is_refused(case: str) -> None:
+    helper = HELPED if case == "in a helper" else ""
+    with pytest.raises(LawError, match=r"line \d+: x may have no value here"):
+        law_of(f"{helper}def on_ack(flow, event):\n    {UNASSIGNED[case]}\n{REST}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if event.marked:\n        x = 1.0\n    else:\n        x = 2.0\n    flow.cwnd += x",
+        "x = 0.0\n    if event.marked:\n        x = 1.0\n    flow.cwnd += x",
+        "x = 0.0\n    while flow.cwnd < x:\n        x += 1.0\n    flow.cwnd += x",
+        "for i in range(N):\n        x = 1.0 * i\n    flow.cwnd += x + i",
+        "while True:\n        x = 1.0\n        if event.marked:\n            break\n    flow.cwnd += x",
+        "if event.marked:\n        return\n    else:\n        x = 1.0\n    flow.cwnd += x",
+        "if event.marked:\n        x = 1.0\n    elif flow.cwnd > 3:\n        x = 2.0\n"
+        "    else:\n        return\n    flow.cwnd += x",
+        "for i in range(int(flow.cwnd)):\n        y = 1.0\n        if i > 2:\n            continue\n"
+        "        flow.cwnd += y",
+        "a = b = 2.0\n    flow.cwnd += a * b * N",
+    ],
+)
+def test_a_name_that_has_a_value_on_every_path_is_not_refused(body: str) -> None:
+    law_of(f"N = 3\ndef on_ack(flow, event):\n    {body}\n{REST}")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            "reno_increase(flow)",
+            r"reno_increase takes 2 arguments, not 1, as in reno_increase\(flow, event\)",
+        ),
+        ("helped(1.0, 2.0)", "helped takes 1 argument, not 2"),
+        ("max(1.0)", "max takes at least 2 arguments, not 1"),
+        ("math.sqrt(1.0, 2.0)", "math.sqrt takes 1 argument, not 2"),
+        ("abs()", "abs takes 1 argument, not 0"),
+    ],
+)
+def test_arguments_are_counted(call: str, words: str) -> None:
+    helped = "def helped(a):\n    return a\n"
+    with pytest.raises(LawError, match=rf"line 4: {words}$"):
+        law_of(f"{helped}def on_ack(flow, event):\n    {call}\n{REST}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (
+            "flow.cwnd += flow.state",
+            "no function has these types: iadd(float64, nestedarray(float64, (40,)))",
+        ),
+        ("flow.cwnd = math.sqrt(flow)", "no function has these types: sqrt(a record (flow or event))"),
+    ],
+)
+def test_why_a_law_does_not_compile_is_a_sentence(statement: str, words: str) -> None:
+    law = law_of(f"def on_ack(flow, event):\n    {statement}\n{REST}")
+    with pytest.raises(LawError) as caught:
+        compiled(law)
+    assert str(caught.value) == f"line 2: the law cannot be compiled: {words}"
 
 
 @pytest.mark.parametrize("index", ["123", "-99", "10**11"])

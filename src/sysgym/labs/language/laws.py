@@ -9,8 +9,11 @@ file, no module and nothing of the simulator; an endless loop is ended with its 
 from __future__ import annotations
 
 import ast
+import hashlib
+import inspect
 import linecache
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,8 +28,11 @@ from sysgym.emulator.packets.transports import (
     restart_from_one,
     slow_start,
 )
+from sysgym.errors import SysgymError
+from sysgym.labs.intake.content import LawError
 from sysgym.labs.intake.notebooks import Source
-from sysgym.labs.sources import SubmissionError, definitions, parse
+from sysgym.labs.language.assignments import unassigned
+from sysgym.labs.sources import definitions, parse
 
 CALLBACKS = ("on_ack", "on_loss", "on_timeout")
 """Functions that every law must have; ``on_start`` is optional."""
@@ -96,6 +102,14 @@ _EXPRESSIONS = (
 )
 
 
+FEWEST_AND_MOST = {"max": (2, 99), "min": (2, 99), "range": (1, 3), "round": (1, 2), "bool": (1, 1)}
+"""Numbers of arguments of functions whose signature does not tell them."""
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_PLACE = re.compile(r'File "<law \w+>", line (\d+)|<law \w+> \((\d+)\)|\(<law \w+>:(\d+)\)')
+_NO_FUNCTION = re.compile(r"No implementation of function .*? found for signature:\s*>>> ([^\n]+)")
+
+
 def law_of(source: Source | str) -> Transport:
     """Return the law that a submission defines.
 
@@ -103,7 +117,8 @@ def law_of(source: Source | str) -> Transport:
         source: Python of the submission.
 
     Raises:
-        SubmissionError: A callback is missing, or the law uses what the language does not have.
+        SubmissionError: A callback is missing, or the source is no Python.
+        LawError: The law uses what the language does not have.
     """
     source = Source(source) if isinstance(source, str) else source
     names = [*CALLBACKS, *(["on_start"] if _defines(source.text, "on_start") else [])]
@@ -118,9 +133,12 @@ def law_of(source: Source | str) -> Transport:
     for node in body:
         if not isinstance(node, ast.FunctionDef):
             constants |= _constant(node, constants)
+    counts = {node.name: len(node.args.args) for node in body if isinstance(node, ast.FunctionDef)}
     for node in body:
         if isinstance(node, ast.FunctionDef):
             _check_function(node, functions, frozenset(constants))
+            _check_counts(node, counts)
+            _check_values(node, constants)
     tree.body = [node for node in body if isinstance(node, ast.FunctionDef)]
     for part in ast.walk(tree):  # annotations would be evaluated
         if isinstance(part, ast.arg):
@@ -134,7 +152,7 @@ def law_of(source: Source | str) -> Transport:
         **HELPERS,
         **constants,
     }
-    file = f"<law {hash(text)}>"
+    file = f"<law {hashlib.sha256(text.encode()).hexdigest()[:8]}>"  # the same in every run, for messages
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     exec(compile(tree, file, "exec"), space)
     for name in functions - set(names):
@@ -146,6 +164,48 @@ def law_of(source: Source | str) -> Transport:
         **{name: space[name] for name in names},
         ecn_capable=True,
     )
+
+
+def compiled(law: Transport) -> Transport:
+    """Compile a law, and return it.
+
+    Raises:
+        LawError: It cannot be compiled; the text has the reason in a sentence, and the line.
+    """
+    try:
+        law.callbacks()
+    except SysgymError as error:
+        raise LawError(_in_short(str(error))) from error
+    return law
+
+
+def _in_short(words: str) -> str:
+    """Return the reason why numba does not compile a law, without its pages of types."""
+    words = _without_records(_COLOURS.sub("", words))
+    places = [next(filter(None, found)) for found in _PLACE.findall(words)]
+    no_function = _NO_FUNCTION.search(words)
+    if no_function:
+        reason = f"no function has these types: {no_function[1].strip()}"
+    else:
+        lines = words.partition("cannot be compiled:")[2] or words
+        lines = lines.removeprefix(" Failed in nopython mode pipeline (step: nopython frontend)")
+        reason = next((one.strip() for one in lines.splitlines() if one.strip()), words)
+    reason = re.sub(r",? ?(defined )?at <law \w+> \(\d+\)", "", reason)
+    line = f"line {places[-1]}: " if places else ""
+    return f"{line}the law cannot be compiled: {reason[:200]}"
+
+
+def _without_records(words: str) -> str:
+    """Return a text in which ``Record(...)``, which lists all fields, is ``a record``."""
+    while (start := words.find("Record(")) >= 0:
+        depth, end = 0, len(words)
+        for place in range(start + len("Record"), len(words)):
+            depth += {"(": 1, ")": -1}.get(words[place], 0)
+            if depth == 0:
+                end = place + 1
+                break
+        words = f"{words[:start]}a record (flow or event){words[end:]}"
+    return words
 
 
 def _defines(source: str, name: str) -> bool:
@@ -163,8 +223,8 @@ def _harmless_import(node: ast.stmt) -> bool:
     return False
 
 
-def _wrong(node: ast.AST, words: str) -> SubmissionError:
-    return SubmissionError(f"line {getattr(node, 'lineno', '?')}: {words}")
+def _wrong(node: ast.AST, words: str) -> LawError:
+    return LawError(f"line {getattr(node, 'lineno', '?')}: {words}")
 
 
 def _constant(node: ast.stmt, known: dict[str, float]) -> dict[str, float]:
@@ -226,6 +286,51 @@ def _check_function(function: ast.FunctionDef, functions: set[str], constants: f
             raise _wrong(
                 node, f"{node.id} is not defined; numbers in CAPITALS are, one on a line, such as G = 0.1"
             )
+
+
+def _check_counts(function: ast.FunctionDef, counts: dict[str, int]) -> None:
+    """Raise if a function is called with a number of arguments that it does not take."""
+    for node in _inside(function):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in counts:
+                fewest, most = counts[name], counts[name]
+            case ast.Call(func=ast.Name(id=name)):
+                fewest, most = _taken(name, HELPERS.get(name) or BUILTINS[name])
+            case ast.Call(func=ast.Attribute(attr=attribute)):
+                name = f"math.{attribute}"
+                fewest, most = _taken(name, getattr(math, attribute))
+            case _:
+                continue
+        if not fewest <= len(node.args) <= most:
+            example = f", as in {name}(flow, event)" if name in ("reno_increase", "slow_start") else ""
+            takes = str(fewest) if fewest == most else f"at least {fewest}"
+            raise _wrong(
+                node, f"{name} takes {takes} argument{'s' * (takes != '1')}, not {len(node.args)}{example}"
+            )
+
+
+def _taken(name: str, function: Any) -> tuple[int, int]:
+    """Return the least and the largest number of arguments of a function that laws have."""
+    if name in FEWEST_AND_MOST:
+        return FEWEST_AND_MOST[name]
+    try:
+        parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
+    except (TypeError, ValueError):  # some of math do not tell, and math.pi is no function
+        return 0, 99
+    fewest = sum(one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in parameters)
+    several = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    return fewest, 99 if several else len(parameters)
+
+
+def _check_values(function: ast.FunctionDef, constants: dict[str, float]) -> None:
+    """Raise if a name may have no value where it is read: a compiled law would go on with a made-up one."""
+    name = unassigned(function, constants)
+    if name is not None:
+        raise _wrong(
+            name,
+            f"{name.id} may have no value here, as not every path to this line assigns one; begin"
+            f" {function.name} with a value, such as {name.id} = 0.0",
+        )
 
 
 def _inside(function: ast.FunctionDef) -> Iterator[ast.AST]:

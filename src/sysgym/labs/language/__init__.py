@@ -1,0 +1,1 @@
+"""Language of submitted congestion control laws: its check, and transports made of them."""
