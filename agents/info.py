@@ -1,12 +1,36 @@
-"""Declaration of an agent."""
+"""Protocol of agents, and the declaration of an agent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium as gym
 
 from sysgym.scenarios.family import load_entry
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Protocol of an agent, which maps observations to actions.
+
+    There are optional attributes: ``privileged = True`` marks an agent that reads more than the
+    observation (a reference, not a competitor), and ``env_kwargs`` is a dict of arguments that the
+    environment must be created with for this agent. A class whose arguments need more than a check of
+    their types may have a class method ``check_arguments(arguments)``, which is called before anything runs.
+
+    Attributes:
+        name: Name of the agent in tables.
+    """
+
+    name: str
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Begin an episode; called after every ``env.reset()``."""
+
+    def act(self, observation: Any) -> Any:
+        """Return the action for an observation."""
 
 
 @dataclass(frozen=True)

@@ -1,38 +1,20 @@
-"""Agent protocol, common to heuristics and trained policies."""
+"""Agent protocol, common to heuristics and trained policies, and what agents and their users share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.info import Agent as Agent
+from sysgym.agents.registry import agent_info, list_agents
 from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.families import families
+from sysgym.scenarios.family import load_entry
 
 World = TypeVar("World", bound=gym.Env[Any, Any])
-
-
-@runtime_checkable
-class Agent(Protocol):
-    """Protocol of an agent, which maps observations to actions.
-
-    There are optional attributes: ``privileged = True`` marks an agent that reads more than the
-    observation (a reference, not a competitor), and ``env_kwargs`` is a dict of arguments that the
-    environment must be created with for this agent. A class whose arguments need more than a check of
-    their types may have a class method ``check_arguments(arguments)``, which is called before anything runs.
-
-    Attributes:
-        name: Name of the agent in tables.
-    """
-
-    name: str
-
-    def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Begin an episode; called after every ``env.reset()``."""
-
-    def act(self, observation: Any) -> Any:
-        """Return the action for an observation."""
 
 
 def is_privileged(agent: Agent) -> bool:
@@ -59,8 +41,36 @@ def world_of(env: gym.Env[Any, Any], agent: str, kind: type[World]) -> World:
     """
     world = env.unwrapped
     if not isinstance(world, kind):
-        raise SysgymError(f'the agent "{agent}" plays {_played(kind)}, not {type(world).__name__}')
+        raise wrong_environment(agent, world, kind)
     return world
+
+
+def wrong_environment(agent: str, world: gym.Env[Any, Any], *kinds: type[Any]) -> SysgymError:
+    """Return the error of an agent in an environment that it does not play.
+
+    If the environment's family has another agent of the same name, the error has its full name.
+
+    Args:
+        agent: Name of the agent, without its family.
+        world: The environment.
+        kinds: Classes of the environments that the agent can play.
+    """
+    plays = " or ".join(map(_played, kinds))
+    full = _namesake(agent, world, kinds)
+    advice = f': write "{full}"' if full else ""
+    return SysgymError(f'the agent "{agent}" plays {plays}, not {type(world).__name__}{advice}')
+
+
+def _namesake(agent: str, world: gym.Env[Any, Any], kinds: tuple[type[Any], ...]) -> str:
+    """Return the full name of another agent of the name that plays the family of ``world``; else nothing."""
+    name = getattr(getattr(world, "scenario", None), "family", "")
+    family = families().get(name)
+    if family is None or agent not in list_agents(name):
+        return ""
+    if any(issubclass(load_entry(one.entry_point), kinds) for one in family.environments):
+        return ""  # it is the same agent, which plays another environment of the family
+    info = agent_info(agent, name)
+    return info.name if info.family == name else ""
 
 
 def _played(kind: type[Any]) -> str:

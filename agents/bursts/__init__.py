@@ -29,19 +29,21 @@ AGENTS = (
     _plan("data_parallel", "DataParallel", "all GPUs for every layer"),
     _plan("one_gpu", "OneGpu", "one GPU for every layer"),
     _plan("fixed_gpus", "FixedGpus", "the same number of GPUs for every layer, a parameter"),
-    _heuristic("bursts/random", "plans:RandomAgent", "any action"),
-    _plan("knee", "Knee", "for each layer the cheapest count after that of the layer before"),
+    _heuristic("bursts/random", "plans:RandomAgent", "uniformly random actions"),
+    _plan("knee", "Knee", "for each layer, the cheapest GPU count given that of the previous layer"),
     _plan("deeppool", "DeepPool", "DeepPool's planner: fastest plan below an amplification limit"),
     _plan("dynamic_program", "DynamicProgram", "cheapest plan of the profile, by a dynamic program"),
     _heuristic(
         "bursts/oracle",
         "oracles:Oracle",
-        "cheapest plan of the true times; of background work the best in every window",
+        "cheapest plan of the true times; best background work in every window",
         privileged=True,
     ),
     _background("no_background", "NoBackground", "no background work"),
     _background("constant_background", "ConstantBackground", "one batch and number of pieces"),
-    _background("aimd_background", "Aimd", "one more piece while the slowdown is small, half if not"),
+    _background(
+        "aimd_background", "Aimd", "one more piece while the slowdown is small, otherwise half as many"
+    ),
     _background(
         "model_background",
         "ModelBased",

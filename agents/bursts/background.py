@@ -111,9 +111,9 @@ class Aimd:
 
 
 class ModelBased:
-    """The action that is worth most by the model, with the interference that the last windows have shown.
+    """The action with the highest value by the model, with the interference estimated from the last windows.
 
-    A window without background work says nothing about the interference; the estimate is kept.
+    A window without background work contains no information on the interference; the estimate is kept.
 
     Args:
         memory: Weight of the estimate before a measurement.

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.protocol import world_of
+from sysgym.agents.protocol import wrong_environment
 from sysgym.emulator.bursts.planning import optimal_plan
 from sysgym.envs.bursts.mux import BurstMux
 from sysgym.envs.bursts.plan import BurstPlan
@@ -24,12 +24,14 @@ class Oracle:
         Raises:
             SysgymError: If the environment belongs to another family.
         """
-        if isinstance(env.unwrapped, BurstPlan):
-            world = world_of(env, self.name, BurstPlan)
+        world = env.unwrapped
+        if isinstance(world, BurstPlan):
             value = world.drawn.background.idle_value
             actions = optimal_plan(world.layers, world.true_steps_s, value)[0]
+        elif isinstance(world, BurstMux):
+            actions = world.episode.worth.argmax(axis=1)
         else:
-            actions = world_of(env, self.name, BurstMux).episode.worth.argmax(axis=1)
+            raise wrong_environment(self.name, world, BurstPlan, BurstMux)
         self._actions = iter(actions.tolist())
 
     def act(self, observation: Any) -> int:

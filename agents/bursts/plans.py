@@ -10,9 +10,10 @@ import gymnasium as gym
 import numpy as np
 
 from sysgym.agents.arguments import in_range
-from sysgym.agents.protocol import episode_rng, world_of
+from sysgym.agents.protocol import episode_rng, world_of, wrong_environment
 from sysgym.emulator.bursts.layers import step_times_s
 from sysgym.emulator.bursts.planning import IntArray, knee_plan, optimal_plan, published_plan
+from sysgym.envs.bursts.mux import BurstMux
 from sysgym.envs.bursts.plan import BurstPlan
 from sysgym.scenarios.errors import SysgymError
 
@@ -91,7 +92,7 @@ class FixedGpus(PlanningAgent):
 
 
 class Knee(PlanningAgent):
-    """For each layer the cheapest count after that of the layer before."""
+    """For each layer, the cheapest GPU count given that of the previous layer."""
 
     name = "knee"
 
@@ -138,9 +139,15 @@ class RandomAgent:
     name = "random"
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Seed the generator by the episode."""
-        space: Any = env.action_space
-        self._n_actions = int(space.n)
+        """Seed the generator by the episode.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        world = env.unwrapped
+        if not isinstance(world, BurstPlan | BurstMux):
+            raise wrong_environment(self.name, world, BurstPlan, BurstMux)
+        self._n_actions = int(world.action_space.n)
         self._rng = episode_rng(env, STREAM)
 
     def act(self, observation: Any) -> int:

@@ -23,45 +23,45 @@ def _heuristic(
 
 
 AGENTS = (
-    _heuristic("max", "max:MaxAgent", "always the highest rate: the transport is left to itself", ""),
+    _heuristic("max", "max:MaxAgent", "always the highest rate, which does not restrict the transport", ""),
     _heuristic(
-        "random", "random:RandomAgent", "a uniformly random rate for every host, anew in every interval", ""
+        "random", "random:RandomAgent", "a new uniformly random rate for every host in every interval", ""
     ),
     _heuristic(
         "fixed_fair",
         "fixed_fair:FixedFairAgent",
-        "every host's max-min fair share if all its flows were active, for good",
+        "constant max-min fair share of every host, as if all flows were active",
     ),
     _heuristic(
         "fair_feedback",
         "fair_feedback:FairFeedbackAgent",
-        "a fraction of every host's fair share, less a multiple of the queueing delay on the way",
+        "a fraction of every host's fair share, less a multiple of the queueing delay on its paths",
     ),
     _heuristic(
-        "aimd", "aimd:AimdAgent", "additive increase, multiplicative decrease on marks and queues on the way"
+        "aimd",
+        "aimd:AimdAgent",
+        "additive increase, multiplicative decrease on marks and queues on the host's paths",
     ),
     _heuristic(
         "oracle",
         "oracle:OracleAgent",
-        "max-min fair rates of the flows active now, read off the network",
+        "max-min fair rates of the currently active flows, read from the network",
         privileged=True,
     ),
-    _heuristic(
-        "flow_fixed", "flow:FlowFixedAgent", "one flow: the rate that it begins with, for good", _FLOW
-    ),
+    _heuristic("flow_fixed", "flow:FlowFixedAgent", "one flow: constant initial rate", _FLOW),
     _heuristic(
         "flow_aimd", "flow:FlowAimdAgent", "one flow: additive increase, multiplicative decrease", _FLOW
     ),
     _heuristic(
         "flow_oracle",
         "flow:FlowOracleAgent",
-        "one flow: its max-min fair share now, read off the network",
+        "one flow: its current max-min fair share, read from the network",
         _FLOW,
         privileged=True,
     ),
     AgentInfo(
         "neural",
-        "DCTCP whose window a small network corrects once a round trip, in every flow (CMA-ES)",
+        "DCTCP with a window correction by a small network once per round trip, in every flow (CMA-ES)",
         "sysgym.agents.learned.congestion.neural.agent:NeuralAgent",
         learned=True,
         family=_FAMILY,
@@ -106,7 +106,7 @@ AGENTS = (
     ),
     AgentInfo(
         "ppo_hosts",
-        "PPO with one network for every host, whatever their number (stable-baselines3)",
+        "PPO with one network shared by any number of hosts (stable-baselines3)",
         "sysgym.agents.learned.loading:load_agent",
         learned=True,
         family=_FAMILY,
@@ -115,7 +115,7 @@ AGENTS = (
     ),
     AgentInfo(
         "ppo_paths",
-        "PPO with one network for every host, which observes the ports on the host's own paths",
+        "PPO with one network shared by all hosts, which observes the ports on the host's own paths",
         "sysgym.agents.learned.loading:load_agent",
         learned=True,
         family=_FAMILY,
@@ -124,7 +124,7 @@ AGENTS = (
     ),
     AgentInfo(
         "cma_paths",
-        "rates linear in what each host's own paths show and in its fair rate (CMA-ES)",
+        "rates linear in the observations of each host's own paths and in its fair rate (CMA-ES)",
         "sysgym.agents.learned.loading:load_agent",
         learned=True,
         family=_FAMILY,

@@ -1,4 +1,4 @@
-"""Fair share, less a multiple of the queueing delay on the way."""
+"""Fair share, less a multiple of the queueing delay on the host's paths."""
 
 from __future__ import annotations
 

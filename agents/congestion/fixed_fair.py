@@ -20,8 +20,8 @@ class FixedFairAgent:
     timing.
 
     Args:
-        fraction: Rate of a host over its fair share. At 1 the most loaded links are full, and have the queues
-            of full links; a little less makes them short.
+        fraction: Rate of a host over its fair share. At 1 the most loaded links are full and have long
+            queues; a slightly smaller fraction keeps the queues short.
 
     Raises:
         SysgymError: If the fraction is not above 0 and at most 1.

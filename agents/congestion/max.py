@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
+from sysgym.agents.congestion.bounded_actions import bounded_actions
 from sysgym.envs.congestion.base import Array
 
 
@@ -15,8 +17,12 @@ class MaxAgent:
     name = "max"
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Look up the highest action."""
-        highest: Array = env.action_space.high.copy()  # type: ignore[attr-defined]
+        """Look up the highest action.
+
+        Raises:
+            SysgymError: If the environment's actions are not numbers between bounds.
+        """
+        highest = bounded_actions(env, self.name).high.astype(np.float32)
         # Where actions multiply a window, the highest action is not the neutral one.
         self._action: Array = getattr(env.unwrapped, "uncapped_action", highest)
 

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.congestion.bounded_actions import bounded_actions
 from sysgym.agents.protocol import episode_rng
 from sysgym.envs.congestion.base import Array
 
@@ -20,9 +21,13 @@ class RandomAgent:
     name = "random"
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Seed the generator with the episode seed."""
+        """Seed the generator with the episode seed.
+
+        Raises:
+            SysgymError: If the environment's actions are not numbers between bounds.
+        """
+        self._space = bounded_actions(env, self.name)
         self._rng = episode_rng(env, STREAM)
-        self._space: Any = env.action_space
 
     def act(self, observation: Any) -> Array:
         """Draw an action."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.checkpoint import Checkpoint
+from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
 from sysgym.agents.learned.sets.network import check_sizes
 from sysgym.agents.learned.training.algorithms import get_algorithm
 from sysgym.envs.action_scale import ActionScale
@@ -52,10 +53,12 @@ class LearnedAgent:
         """
         index = getattr(env.unwrapped, "observation_index", None)
         if index != self.meta.observation_index:
-            got, expected = _first_difference(index or [], self.meta.observation_index)
+            raise other_observation(self._path, self.meta, env, index or [])
+        preset, own = self.env_kwargs.get("preset"), getattr(env.unwrapped, "preset", None)
+        if preset is not None and own is not None and own.name != preset:
             raise SysgymError(
-                f"{self._path}: trained on {self.meta.scenario_name}, whose observation is another: "
-                f"{expected} where this environment has {got}"
+                f'{self._path}: trained with the preset "{preset}", and this environment has "{own.name}",'
+                f" whose actions mean something else; create the environment with preset={preset!r}"
             )
         if isinstance(env.action_space, gym.spaces.Box):
             check_sizes(self._policy, len(index or []), env.action_space.shape[0], self._path)
@@ -70,7 +73,31 @@ class LearnedAgent:
         self._action_for = getattr(env.unwrapped, "action_for", np.asarray)
 
 
-def _first_difference(got: list[str], expected: list[str]) -> tuple[str, str]:
+def other_observation(
+    path: Path, meta: CheckpointMeta, env: gym.Env[Any, Any], index: list[str]
+) -> SysgymError:
+    """Return the error for an environment whose observation is not that of a policy.
+
+    Args:
+        path: The checkpoint.
+        meta: Its metadata.
+        env: The environment.
+        index: Names of the values of its observation.
+    """
+    got, expected = first_difference(index, meta.observation_index)
+    trained = f"trained on {meta.scenario_name}, whose observation differs: {expected}"
+    if env.spec is not None and env.spec.id != meta.env_id:
+        return SysgymError(
+            f"{path}: {trained} where this environment has {got};"
+            f" the policy plays {meta.env_id}, this environment is {env.spec.id}"
+        )
+    made = ", ".join(f"{name}={value!r}" for name, value in meta.env_kwargs.items() if name != "reward")
+    advice = f"; create the environment as in training, with {made}" if made else ""
+    return SysgymError(f"{path}: {trained} where this environment has {got}{advice}")
+
+
+def first_difference(got: list[str], expected: list[str]) -> tuple[str, str]:
+    """Return the first names that differ between two observations; the sizes if one continues the other."""
     for a, b in zip(got, expected, strict=False):
         if a != b:
             return a, b
@@ -86,11 +113,11 @@ def _torch_policy(checkpoint: Checkpoint, trust: bool) -> Callable[[Any], NDArra
 
         return _mean_action_of(torch_model(checkpoint, trust=trust))
     if not checkpoint.pickled:
-        raise SysgymError(f"{checkpoint.path}: holds no policy")
+        raise SysgymError(f"{checkpoint.path}: contains no policy")
     if not trust:
         raise SysgymError(
-            f"{checkpoint.path}: its policy is a pickle (model.zip, of an older version), and reading one"
-            " runs whatever code its maker put there; if you trust them, add --trust (trust=True in Python)"
+            f"{checkpoint.path}: its policy is a pickle (model.zip, of an older version), and reading a"
+            " pickle runs any code in it; if you trust its author, add --trust (trust=True in Python)"
         )
     try:
         model = algorithm.load_class().load(BytesIO(checkpoint.pickled), device="cpu")

@@ -44,7 +44,7 @@ def read_member(archive: zipfile.ZipFile, name: str, most_bytes: int | None = No
     """
     info = archive.getinfo(name)
     if info.compress_type not in _METHODS:
-        raise ValueError(f"{name}: packed in a way that is not read here")
+        raise ValueError(f"{name}: compressed by a method that is not supported")
     if most_bytes is not None and info.file_size > most_bytes:
         raise ValueError(
             f"{name}: would unpack to {info.file_size / 1e6:,.0f} MB, "
@@ -81,7 +81,7 @@ def check_members(archive: zipfile.ZipFile, n_bytes: int) -> None:
             f"{LARGEST_UNPACKED_BYTES / 1e6:,.0f} MB are read"
         )
     if stored > n_bytes:
-        raise ValueError("its members lie on one another")
+        raise ValueError("its members overlap")
 
 
 def read_arrays(data: bytes) -> dict[str, NDArray[Any]]:
@@ -127,7 +127,7 @@ def write_tree(tree: Any) -> bytes:
             return value.item()
         if value is None or isinstance(value, str | int | float):
             return value
-        raise TypeError(f"{type(value).__name__}: a file of arrays cannot hold it")
+        raise TypeError(f"{type(value).__name__}: cannot be stored in a file of arrays")
 
     text = json.dumps(described(tree)).encode()
     return write_arrays({**arrays, _TREE: np.frombuffer(text, np.uint8)})

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.agent import LearnedAgent
+from sysgym.agents.learned.agent import LearnedAgent, other_observation
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, bounds_of, n_inputs
 from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner
@@ -52,10 +52,10 @@ class BoxProblem:
             low, high = float(actions.low.min()), float(actions.high.max())
             same = np.all(actions.low == low) and np.all(actions.high == high)
             if not same or not np.isfinite([low, high]).all() or len(actions.shape) != 1:
-                raise SysgymError(f"{scenario.name}: the numbers of an action have no bounds in common")
+                raise SysgymError(f"{scenario.name}: the numbers of an action have no common bounds")
             self._meaning = {"name": "linear", "low": low, "high": high}
         elif not self.discrete_actions:
-            raise SysgymError(f"{scenario.name}: an action is neither numbers nor one of a few: {actions}")
+            raise SysgymError(f"{scenario.name}: actions are neither continuous nor discrete: {actions}")
 
     def make_env(self) -> gym.Env[Any, Any]:
         """Return one environment."""
@@ -119,7 +119,7 @@ class BoxAgent:
         self._path, self._network = checkpoint.path, checkpoint.policy
         if act is None:
             if checkpoint.policy is None:
-                raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
+                raise SysgymError(f"{checkpoint.path}: its policy is not a network that runs without torch")
             act = _decision(checkpoint)
         self._act = act
 
@@ -131,9 +131,7 @@ class BoxAgent:
         """
         index, actions = index_of(env), env.action_space
         if index != self.meta.observation_index:
-            raise SysgymError(
-                f"{self._path}: trained on {self.meta.scenario_name}, whose observation is another"
-            )
+            raise other_observation(self._path, self.meta, env, index)
         if isinstance(actions, gym.spaces.Discrete):
             check_sizes(self._network, len(index), int(actions.n), self._path)
         elif isinstance(actions, gym.spaces.Box):

@@ -20,7 +20,7 @@ AGENTS = (
     _learned("trpo", "trust region policy optimisation (sb3-contrib)"),
     AgentInfo(
         "onnx",
-        "a policy that sysgym export wrote, in ONNX Runtime; the file is its checkpoint",
+        "a policy written by sysgym export, in ONNX Runtime; the file is the checkpoint",
         "sysgym.agents.learned.deploy.onnx_agent:load_onnx",
         learned=True,
     ),

@@ -61,6 +61,7 @@ _ENV_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
         isinstance(value, list) and len(value) <= _MOST_FEATURES and all(map(_is_name, value))
     ),
     "history": lambda value: type(value) is int and 1 <= value <= MOST_FRAMES,
+    "preset": _is_name,
     "reward": _is_name,
 }
 """Other arguments of environments, each with a check of its value."""
@@ -224,7 +225,7 @@ def _read(path: Path) -> Checkpoint:
         check_members(archive, path.stat().st_size)
         if _OF_OTHERS in archive.namelist():
             raise SysgymError(
-                f"{path}: a file of stable-baselines3, expected a checkpoint that sysgym train wrote; load it"
+                f"{path}: a file of stable-baselines3, expected a checkpoint written by sysgym train; load it"
                 " in Python and write one with sysgym.agents.save_policy(model, FILE)"
             )
         data = parse_json(read_member(archive, "meta.json", LARGEST_META_BYTES))
@@ -246,7 +247,7 @@ def _read(path: Path) -> Checkpoint:
         n_inputs = policy.weights[0].shape[1] if isinstance(policy, Mlp) else None
         sets_numbers = "low" in meta.action_scale
         if sets_numbers and n_inputs not in (None, len(meta.observation_index)):
-            raise ValueError("policy.npz: takes another number of inputs than the observation has")
+            raise ValueError("policy.npz: the number of inputs differs from the size of the observation")
         if found == PICKLED_FORMAT:
             return Checkpoint(path, meta, policy, b"", member("model.zip") if policy is None else b"")
         return Checkpoint(path, meta, policy, member("learner.npz"))

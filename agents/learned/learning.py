@@ -57,6 +57,20 @@ class Learning:
         refuse_settings(scenario, env_kwargs, action_scale)
         return self.only_problem(scenario)
 
+    def problem_like(self, env: Any, scenario: Scenario) -> Problem:
+        """Return the learning problem with the observations and actions of an environment.
+
+        The reward may be another one: a trained policy does not depend on it.
+
+        Args:
+            env: The environment, without wrappers.
+            scenario: The scenario of the problem, with the id of this environment.
+
+        Raises:
+            SysgymError: If a checkpoint cannot hold the arguments of the environment.
+        """
+        return self.problem(scenario, {}, "log")
+
     def only_problem(self, scenario: Scenario) -> Problem:
         """Return the learning problem of a scenario in a family without settings for learning."""
         raise NotImplementedError
@@ -155,8 +169,8 @@ def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
     """
     if checkpoint.policy is None:
         raise SysgymError(
-            f"{checkpoint.path}: its policy is no plain network (layers with tanh, ReLU or nothing"
-            " after them) and no set encoder; it cannot be exported"
+            f"{checkpoint.path}: its policy is neither a plain network (layers followed by tanh, ReLU or"
+            " nothing) nor a set encoder; it cannot be exported"
         )
     return learning_of(checkpoint.meta.family).graph(checkpoint)
 
@@ -168,5 +182,5 @@ def network_on_observations(checkpoint: Checkpoint) -> Any:
         SysgymError: If the network is not supported in NumPy.
     """
     if checkpoint.policy is None:
-        raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
+        raise SysgymError(f"{checkpoint.path}: its policy is not a network that runs without torch")
     return learning_of(checkpoint.meta.family).network(checkpoint)

@@ -58,4 +58,15 @@ def refuse_settings(scenario: Scenario, env_kwargs: Mapping[str, Any], action_sc
         if choice != only:
             raise SysgymError(
                 f"{scenario.name}: training on {scenario.family} has no choice of {name}, got {choice!r}"
+                f"{_instead(scenario, name, choice)}"
             )
+
+
+def _instead(scenario: Scenario, name: str, choice: Any) -> str:
+    """Return how the scenario sets what training does not; empty if it has no such key."""
+    if name != "reward" or not hasattr(getattr(scenario, name, None), "name"):
+        return ""
+    return (
+        f"; set it in the scenario: --set {name}.name={choice}, in Python"
+        f' overrides={{"{name}.name": "{choice}"}}'
+    )

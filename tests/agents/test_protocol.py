@@ -6,6 +6,7 @@ import gymnasium as gym
 import pytest
 
 import sysgym
+from sysgym.agents import make_agent
 from sysgym.agents.protocol import episode_rng, world_of
 from sysgym.envs.failslow.fail_slow import FailSlow
 from sysgym.scenarios.errors import SysgymError
@@ -18,6 +19,28 @@ def test_the_environment_below_wrappers_is_found_and_another_one_refused() -> No
     assert world_of(env, "mine", FailSlow) is env.unwrapped
     with pytest.raises(SysgymError, match='the agent "mine" plays FailSlow, not CartPoleEnv'):
         world_of(gym.make("CartPole-v1"), "mine", FailSlow)
+
+
+@pytest.mark.parametrize(
+    ("agent", "env_id", "message"),
+    [
+        ("random", "BurstPlan", 'plays DatacenterCC or FlowCC, not BurstPlan: write "bursts/random"'),
+        ("random", "StragglerPrediction", "plays DatacenterCC or FlowCC, not StragglerPrediction$"),
+        ("max", "FailSlow", "plays DatacenterCC or FlowCC, not FailSlow$"),
+        ("never", "FailSlow", 'plays GradCompress, not FailSlow: write "failslow/never"'),
+        ("bursts/random", "FailSlow", 'BurstPlan or BurstMux, not FailSlow: write "failslow/random"'),
+        ("bursts/oracle", "TrainingTuning", 'not TrainingTuning: write "tuning/oracle"'),
+        ("annealing", "CollectiveSynthesis", 'not CollectiveSynthesis: write "collectives/annealing"'),
+        ("ucb", "CollectivePlacement", "plays JointPlacement, not CollectivePlacement$"),
+    ],
+)
+def test_the_agent_of_the_same_name_that_plays_the_environment_is_named(
+    agent: str, env_id: str, message: str
+) -> None:
+    env = gym.make(f"sysgym/{env_id}-v0")
+    env.reset(seed=0)
+    with pytest.raises(SysgymError, match=message):
+        make_agent(agent).begin(env)
 
 
 def test_generators_depend_on_the_episode_and_the_stream_alone() -> None:

@@ -1,1 +1,1 @@
-"""Learned choices among masked actions: what the placement and collectives families share."""
+"""Learned choices among masked actions: common parts of several families."""

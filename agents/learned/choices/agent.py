@@ -32,7 +32,7 @@ class ChoiceAgent:
 
     def __init__(self, checkpoint: Checkpoint, reading: Reading) -> None:
         if checkpoint.policy is None:
-            raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
+            raise SysgymError(f"{checkpoint.path}: its policy is not a network that runs without torch")
         self.meta = checkpoint.meta
         self.name = self.meta.agent
         self._reading = reading
@@ -46,8 +46,9 @@ class ChoiceAgent:
         """
         if choice_names(env.observation_space) != self.meta.observation_index:
             raise SysgymError(
-                f"{self._path}: trained on {self.meta.scenario_name} ({self.meta.env_id}), whose observation "
-                f"has another shape than that of {env.spec.id if env.spec else type(env.unwrapped).__name__}"
+                f"{self._path}: trained on {self.meta.scenario_name} ({self.meta.env_id}), whose"
+                " observation has a different shape from that of"
+                f" {env.spec.id if env.spec else type(env.unwrapped).__name__}"
             )
         shape = self._reading.shape(env)
         check_sizes(self._scores, shape.observation_size, shape.n_actions, self._path)

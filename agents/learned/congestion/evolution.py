@@ -84,13 +84,13 @@ class EvolutionSearch:
 def check_count(name: str, value: Any, example: int) -> None:
     """Raise an error unless a hyper-parameter is a whole number of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SysgymError(f"{name} is {value!r}; expected a whole number of 0 or more, as {example}")
+        raise SysgymError(f"{name} is {value!r}; expected a whole number of 0 or more, such as {example}")
 
 
 def check_positive(name: str, value: Any, example: float) -> None:
     """Check a number from a command line or a suite; raises SysgymError."""
     if not isinstance(value, int | float) or not 0.0 < value < math.inf:
-        raise SysgymError(f"{name} is {value!r}; expected a positive number, as {example:g}")
+        raise SysgymError(f"{name} is {value!r}; expected a positive number, such as {example:g}")
 
 
 def checked_scenario(scenario: Any, agent: str) -> CongestionScenario:
@@ -125,8 +125,8 @@ def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None
         raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
     if others:
         raise SysgymError(
-            f"{folder}: cannot go on, the search there has another {others[0]};"
-            " ask for the same again, or use another folder"
+            f"{folder}: cannot resume, the search there has a different {others[0]}; use the same value, or"
+            " another folder"
         )
     begin_curve(folder / CURVE, CURVE_COLUMNS, search.generations)
 

@@ -58,7 +58,7 @@ def _law_reader() -> TypeAdapter[Law]:
 
 @dataclass(frozen=True)
 class LawForm:
-    """What the checkpoints of an agent have in common.
+    """Common parts of the checkpoints of an agent.
 
     Attributes:
         agent: Name of the agent.
@@ -106,7 +106,9 @@ class LawForm:
             law = _law_reader().validate_json(json.dumps(told))
             for scenario in law.trained_on:
                 if not re.fullmatch(FILE_NAME, name := str(scenario.get("name"))) or len(name) > LONGEST_NAME:
-                    raise SysgymError(f"{path}: trained_on: {name[:LONGEST_NAME]!r} is no scenario's name")
+                    raise SysgymError(
+                        f"{path}: trained_on: {name[:LONGEST_NAME]!r} is not the name of a scenario"
+                    )
             return law
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]

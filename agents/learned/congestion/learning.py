@@ -15,7 +15,7 @@ from sysgym.agents.learned.congestion.bounds import OF_CONTROLLERS, OF_FLOWS
 from sysgym.agents.learned.congestion.hosts.agent import HostsAgent
 from sysgym.agents.learned.congestion.hosts.network import hosts_graph, hosts_network
 from sysgym.agents.learned.congestion.hosts.rows import HostRows
-from sysgym.agents.learned.congestion.problems import FlowRates, HostRates, Rates
+from sysgym.agents.learned.congestion.problems import FlowRates, HostRates, Rates, rates_like
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, bounds_of, n_inputs
 from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner, graph_of
 from sysgym.agents.learned.policy import Mlp
@@ -58,6 +58,10 @@ class RateLearning(Learning):
                 )
         return FlowRates(scenario, env_kwargs)
 
+    def problem_like(self, env: Any, scenario: Scenario) -> Problem:
+        """Return the learning problem with the observations and actions of an environment."""
+        return rates_like(env, scenario)
+
     def agent(self, checkpoint: Checkpoint, *, trust: bool = False) -> PolicyAgent:
         """Return the agent that plays a checkpoint."""
         is_network = checkpoint.policy is None or isinstance(checkpoint.policy, Mlp | SetNet)
@@ -75,8 +79,8 @@ class RateLearning(Learning):
         scale = ActionScale.of(meta.action_scale, checkpoint.path)
         if isinstance(network, SetNet):
             raise SysgymError(
-                f"{checkpoint.path}: {meta.agent} plays networks of any size, what is exported one of them;"
-                " distill it first (sysgym study distillation), its student is a plain network"
+                f"{checkpoint.path}: {meta.agent} plays networks of any size and cannot be exported;"
+                " distill it first (sysgym study distillation): the student is a plain network"
             )
         assert network is not None
         space = _observation_space(meta)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from sysgym.agents.learned.sets.network import SetShape
 from sysgym.scenarios import Scenario
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+if TYPE_CHECKING:
+    from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+    from sysgym.envs.congestion.flow.flow_cc import FlowCC
 
 
 class Rates:
@@ -63,9 +68,72 @@ class FlowRates(Rates):
     """
 
     def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any]) -> None:
-        # One interval, the trainer's default, stands for the preset's own number.
-        kept = {name: value for name, value in env_kwargs.items() if (name, value) != ("history", 1)}
+        # One interval, the trainer's default, stands for the preset's own number. Where a preset is named,
+        # the arguments are those of an environment, and one interval is meant.
+        means_default = "preset" not in env_kwargs and env_kwargs.get("history") == 1
+        left_out = {"history"} if means_default else set()
+        kept = {name: value for name, value in env_kwargs.items() if name not in left_out}
         super().__init__(scenario, kept, "linear")
+
+
+def rates_like(env: Any, scenario: Scenario) -> Rates:
+    """Return the learning problem with the observations and actions of an environment.
+
+    Args:
+        env: The environment, without wrappers.
+        scenario: The scenario of the problem, with the id of this environment.
+
+    Raises:
+        SysgymError: If a preset or a feature group is an object without a registered name.
+    """
+    from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+    from sysgym.envs.congestion.flow.flow_cc import FlowCC
+
+    if isinstance(env, FlowCC):
+        return FlowRates(scenario, _arguments_of_flow(env))
+    arguments = _arguments_of_network(env) if isinstance(env, DatacenterCC) else {}
+    form = getattr(getattr(env, "actions", None), "form", "linear")
+    # Native rates are like those of a linear scale, once the network's last layer is scaled.
+    return Rates(scenario, arguments, "log" if form == "log" else "linear")
+
+
+def _arguments_of_flow(env: FlowCC) -> dict[str, Any]:
+    """Return the arguments of an environment of one flow that checkpoints keep."""
+    from sysgym.envs.congestion.flow.presets import PRESETS, get_flow_reward
+
+    preset, chosen = env.preset, env.scenario.reward.name
+    if PRESETS.get(preset.name) != preset:
+        raise SysgymError(
+            f'{type(env).__name__}: the preset "{preset.name}" is not registered, so a checkpoint cannot name'
+            " it; call register_preset before you create the environment, in a file for --plugin"
+        )
+    arguments = {"preset": preset.name, "history": int(env.history)}
+    own = preset.reward.name if chosen == "default" else chosen
+    return arguments | _reward_of(env.reward, own, get_flow_reward)
+
+
+def _arguments_of_network(env: DatacenterCC) -> dict[str, Any]:
+    """Return the arguments of an environment of a whole network that checkpoints keep."""
+    from sysgym.envs.congestion.datacenter.rewards import get_reward
+
+    builder = env.observations
+    if own := builder.own_features:
+        raise SysgymError(
+            f"{type(env).__name__}: a checkpoint can name the package's feature groups only, and"
+            f" {', '.join(own)} {'is' if len(own) == 1 else 'are'} your own; write an agent for this policy"
+            " (docs/adding-an-agent.md)"
+        )
+    arguments = {"features": list(builder.features), "history": int(builder.history)}
+    return arguments | _reward_of(env.reward, env.scenario.reward.name, get_reward)
+
+
+def _reward_of(reward: Any, own: str, find: Callable[[str], Any]) -> dict[str, Any]:
+    """Return the reward as an argument; empty if it is the scenario's own, or has no registered name."""
+    try:
+        named = reward.name != own and find(reward.name) == reward
+    except UnknownName:
+        named = False
+    return {"reward": reward.name} if named else {}
 
 
 class HostRates(Rates):

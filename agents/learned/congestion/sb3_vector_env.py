@@ -81,6 +81,12 @@ class Sb3VectorEnv(IndexedVecEnv):
         self._still = np.zeros(made.single_action_space.shape, np.float32)
         super().__init__(n_envs, made.single_observation_space, made.single_action_space)
 
+    @property
+    def envs(self) -> Sequence[Any]:
+        """The single environments, as in ``DummyVecEnv``."""
+        found: Sequence[Any] = self.worlds.envs
+        return found
+
     def reset(self) -> Any:
         """Begin an episode in every environment; the caller's seeds and options apply once."""
         for world in range(self.num_envs):

@@ -106,4 +106,4 @@ def check_header(graph: PolicyGraph, header: str, weights: str, name: str) -> bo
 def _check(graph: PolicyGraph, expected: Decided, got: Decided, who: str) -> None:
     wrong, *_ = difference(expected, got, isinstance(graph.outputs, Choice))
     if wrong is not None:
-        raise SysgymError(f"{who} does not answer as the policy does: {wrong}; please report this")
+        raise SysgymError(f"{who} does not give the same results as the policy: {wrong}; please report this")

@@ -125,7 +125,7 @@ def mlp_header(
 
 def _wrapped(name: str, lines: list[str], sizes: dict[str, int], about: Sequence[str]) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        raise SysgymError(f'"{name}" is no name of a C function')
+        raise SysgymError(f'"{name}" is not a valid name of a C function')
     guard = f"SYSGYM_{name.upper()}_H"
     comment = ["/*", *(f" * {_in_comment(line)}".rstrip() for line in about), " */"] if about else []
     return "\n".join(

@@ -93,7 +93,7 @@ class CompiledRunner:
     ) -> None:
         compiler = find_compiler()
         if compiler is None:
-            raise SysgymError("there is no C compiler here (cc, gcc or clang)")
+            raise SysgymError("no C compiler was found; install cc, gcc or clang")
         self._graph = graph
         self._folder = tempfile.TemporaryDirectory(prefix="sysgym-policy-")
         folder = Path(self._folder.name)

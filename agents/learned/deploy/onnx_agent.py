@@ -33,7 +33,7 @@ def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Age
     meta = runner.meta()
     learning = learning_of(meta.family)
     if runner.chooses != learning.chooses(meta):
-        raise SysgymError(f"{checkpoint}: its actions are of another kind than those of {meta.family}")
+        raise SysgymError(f"{checkpoint}: its actions are of a different kind from those of {meta.family}")
 
     def scores(observations: NDArray[Any]) -> Array:
         return runner(observations).values

@@ -235,7 +235,9 @@ class OnnxRunner:
         try:
             return CheckpointMeta.from_json(self.properties["checkpoint_meta"])
         except ValueError as error:
-            raise SysgymError(f"{self._shown}: what it says of its checkpoint is wrong ({error})") from error
+            raise SysgymError(
+                f"{self._shown}: its information on the checkpoint is invalid ({error})"
+            ) from error
 
 
 def _check_contents(data: bytes, shown: str) -> None:
@@ -261,7 +263,7 @@ def _check_contents(data: bytes, shown: str) -> None:
     if others or len(model.functions):
         raise SysgymError(f"{shown}: has operators that no exported policy has ({', '.join(others[:5])})")
     if graph.sparse_initializer or any(uses_external_data(tensor) for tensor in graph.initializer):
-        raise SysgymError(f"{shown}: its weights lie in another file, which is not read")
+        raise SysgymError(f"{shown}: its weights are in another file, which is not supported")
     constants = {tensor.name for tensor in graph.initializer}
     if any(node.op_type in ("Tile", "Reshape") and node.input[1] not in constants for node in graph.node):
         raise SysgymError(f"{shown}: computes a shape, which no exported policy does")

@@ -49,7 +49,8 @@ def read_source(path: Path) -> Source:
         info = next((one for one in own_format if one.name == named), exported[0])
         if not info.exporter:
             raise SysgymError(
-                f"{path}: {info.name} is no network, so nothing is exported; its file has its constants"
+                f"{path}: {info.name} is not a network, so there is nothing to export; its file contains"
+                " its constants"
             )
         source: Source = load_entry(info.exporter)(path)
         return source

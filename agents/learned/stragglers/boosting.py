@@ -129,7 +129,7 @@ class TreesCheckpoint:
         if counters != self._counters:
             raise SysgymError(f"{self.path}: trained on the counters {self._counters}, here are {counters}")
         if list(names) != self._features:
-            raise SysgymError(f"{self.path}: trained on other features than this version computes")
+            raise SysgymError(f"{self.path}: trained on features that this version does not compute")
 
     def _read(self, form: str) -> dict[str, Any]:
         if not self.path.is_file():

@@ -1,1 +1,1 @@
-"""Training with stable-baselines3: algorithms, runs, and going on where one was stopped."""
+"""Training with stable-baselines3: algorithms, runs, and resumption of interrupted runs."""

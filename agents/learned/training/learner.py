@@ -283,8 +283,8 @@ def _class(name: Any, kind: type, trust: bool) -> Any:
     module, _, attribute = str(name).rpartition(".")
     if not f"{module}.".startswith(_PACKAGES) and not trust:
         raise SysgymError(
-            f"its policy is made with {name}, which is its maker's code; if you trust them, add --trust"
-            " (trust=True in Python), and it is imported"
+            f"its policy is made with {name}, which is code of its author; if you trust the author, add"
+            " --trust (trust=True in Python) to import it"
         )
     found = getattr(import_module(module) if trust else sys.modules.get(module), attribute, None)
     if not (isinstance(found, type) and issubclass(found, kind)):

@@ -62,7 +62,9 @@ def go_on(
             warnings.warn(f"{broken[0]}; going on from {path} instead", stacklevel=2)
         return found
     if broken:
-        raise SysgymError(f"{broken[0]}; there is no other to go on from: train into another folder")
+        raise SysgymError(
+            f"{broken[0]}; there is no other checkpoint to resume from; train into another folder"
+        )
     return new_model(), None
 
 
@@ -74,8 +76,8 @@ def _restored(training: Training, new_model: Callable[[], Any], path: Path) -> t
     training.check_same(checkpoint)
     if not checkpoint.learner:
         raise SysgymError(
-            f"{path}: holds nothing that training could go on from: it is for playing only, or of an older"
-            " version; train into another folder"
+            f"{path}: training cannot resume from it: it is for playing only, or from an older version;"
+            " train into another folder"
         )
     model = new_model()
     try:
@@ -87,7 +89,7 @@ def _restored(training: Training, new_model: Callable[[], Any], path: Path) -> t
         buffer = replay_buffer_path(path)
         if not buffer.is_file():
             raise _Broken(
-                f"{buffer}: missing; {training.algorithm.name} cannot go on without what it has seen"
+                f"{buffer}: missing; {training.algorithm.name} cannot resume without its replay buffer"
             )
         try:
             restore_replay_buffer(model, read_limited(buffer, LARGEST_REPLAY_BUFFER_BYTES))

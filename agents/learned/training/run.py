@@ -106,7 +106,7 @@ class Training:
             if got != expected:
                 shown = meta.scenario_name if what == "scenario" else got
                 raise SysgymError(
-                    f"{checkpoint.path}: cannot go on, it was trained with another {what}: {shown}; "
+                    f"{checkpoint.path}: cannot resume, it was trained with a different {what}: {shown}; "
                     f"train into another folder, or without resume"
                 )
 

@@ -149,7 +149,8 @@ def train(
     shape = training.problem.set_shape
     if algorithm.masks and shape is None:
         raise SysgymError(
-            f'{resolved.name}: "{agent}" chooses among actions of which some are forbidden; here none are'
+            f'{resolved.name}: "{agent}" requires an environment that forbids some actions;'
+            " this one forbids none"
         )
     if algorithm.over_sets and shape is not None:
         arguments["policy_kwargs"] = {**arguments["policy_kwargs"], "set_shape": asdict(shape)}
@@ -334,7 +335,8 @@ def _new_model(training: Training, arguments: Mapping[str, Any], envs: Any) -> A
             raise
         reason = str(error).partition("\n")[0]
         raise SysgymError(
-            f"{training.algorithm.name} refuses its hyper-parameters {training.hyper_parameters}: {reason}"
+            f"{training.algorithm.name} does not accept the hyper-parameters {training.hyper_parameters}:"
+            f" {reason}"
         ) from error
 
 

@@ -106,7 +106,7 @@ def watch(checkpoint: Checkpoint, split: str, seeds: Sequence[int]) -> Seen:
     agent = _TellingMasks(agent_that(checkpoint, answer), masks)
     returns = play_seeds(checkpoint, agent, split, seeds, lambda number: now.__setitem__(0, number))
     if not inputs:
-        raise SysgymError(f"{checkpoint.path}: its policy decided nothing in {len(seeds)} episodes")
+        raise SysgymError(f"{checkpoint.path}: its policy made no decisions in {len(seeds)} episodes")
     return Seen(
         np.concatenate(inputs), np.stack(masks) if masks else None, np.array(episode, dtype=np.int64), returns
     )

@@ -299,7 +299,7 @@ def test_members_that_lie_on_one_another_are_refused() -> None:
             other.filename = other.orig_filename = name
             archive.filelist.append(other)
             archive.NameToInfo[name] = other
-    with pytest.raises(ValueError, match="lie on one another"):
+    with pytest.raises(ValueError, match="members overlap"):
         read_arrays(file.getvalue())
 
 

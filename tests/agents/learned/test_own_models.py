@@ -123,7 +123,7 @@ def test_what_sysgym_could_not_play_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.zip"
     with pytest.raises(SysgymError, match=r"expected a name that ends in \.zip"):
         save_policy(ppo(rates()), tmp_path / "mine.pt")
-    with pytest.raises(SysgymError, match="PendulumEnv is no environment of sysgym"):
+    with pytest.raises(SysgymError, match="PendulumEnv is not an environment of sysgym"):
         save_policy(ppo(gym.make("Pendulum-v1")), path)
     with pytest.raises(SysgymError, match=r"than the environment itself \(VecNormalize"):
         save_policy(ppo(VecNormalize(DummyVecEnv([rates]))), path)
@@ -139,6 +139,6 @@ def test_what_sysgym_could_not_play_is_refused(tmp_path: Path) -> None:
     tables = PPO("MultiInputPolicy", gym.make("sysgym/TrainingTuning-v0"), device="cpu")
     with pytest.raises(SysgymError, match="sysgym train maskable_ppo trains such a policy"):
         save_policy(tables, path)
-    with pytest.raises(SysgymError, match="no plain network"):
+    with pytest.raises(SysgymError, match="not a plain network"):
         save_policy(ppo(rates(), policy_kwargs={"net_arch": [8], "activation_fn": nn.GELU}), path)
     assert not path.exists()

@@ -1,1 +1,1 @@
-"""Constants of the transport ``adaptive_swift``, found by evolution in company of other laws."""
+"""Constants of the transport ``adaptive_swift``, found by evolution in networks shared with other laws."""

@@ -27,7 +27,7 @@ class HostsAgent(LearnedAgent):
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         if not isinstance(checkpoint.policy, SetNet):
-            raise SysgymError(f"{checkpoint.path}: its policy is no network over hosts")
+            raise SysgymError(f"{checkpoint.path}: its policy is not a network over hosts")
         super().__init__(checkpoint)
         self._net = checkpoint.policy
         self._features = HostRows(self.meta.observation_index).features

@@ -24,7 +24,10 @@ def hosts_network(observation_index: Sequence[str], net: SetNet) -> RearrangedNe
     rows = HostRows(observation_index)
     sizes = [(one.row_size, one.context_size, one.heads) for one in (rows.shape, net.shape)]
     if sizes[0] != sizes[1]:
-        raise SysgymError(f"one policy for all hosts: it sees {sizes[1]} numbers a host, here are {sizes[0]}")
+        raise SysgymError(
+            f"one policy for all hosts: it observes {sizes[1]} numbers per host, this environment has"
+            f" {sizes[0]}"
+        )
     return RearrangedNet(rows, replace(net, shape=rows.shape))
 
 

@@ -1,1 +1,1 @@
-"""Search for the constants of laws in company: `adaptive_target`, `adaptive_swift` and `tuned_swift`."""
+"""Search for the constants of `adaptive_target`, `adaptive_swift` and `tuned_swift` beside other laws."""

@@ -289,7 +289,9 @@ def _started(law: SearchedLaw, start: Any) -> SearchedLaw:
     if start is None:
         return law
     if not (isinstance(start, str) and start):
-        raise SysgymError(f'start is {start!r}; expected a checkpoint of the law, as "runs/mine/final.json"')
+        raise SysgymError(
+            f'start is {start!r}; expected a checkpoint of the law, such as "runs/mine/final.json"'
+        )
     values = law.form.read(start).parameters
     law.form.transport(values)  # raises an error if one is outside its bounds
     return law.starting_at(values)

@@ -53,5 +53,5 @@ def test_a_policy_learns_a_little_and_plays_larger_systems(name: str, tmp_path: 
     assert info["episode_metrics"]["valid"] == 1.0
     other = gym.make(ENV_ID, scenario="collectives-unseen")
     other.reset(seed=0)
-    with pytest.raises(SysgymError, match="whose observation has another shape"):
+    with pytest.raises(SysgymError, match="whose observation has a different shape"):
         agent.begin(other)

@@ -100,7 +100,7 @@ def test_the_form_is_the_largest_that_fits(mlp: Any) -> None:
 
 def test_what_is_no_c_is_refused(mlp: Any) -> None:
     network = mlp(2, 2)
-    with pytest.raises(SysgymError, match='"1st" is no name of a C function'):
+    with pytest.raises(SysgymError, match='"1st" is not a valid name of a C function'):
         mlp_header(network.weights, network.biases, network.activations, name="1st")
     with pytest.raises(SysgymError, match="layer 0 has a weight that is not finite"):
         mlp_header([network.weights[0] * np.inf], network.biases, network.activations)
@@ -130,7 +130,7 @@ def test_what_is_exported_is_checked(graph: PolicyGraph) -> None:
     other = replace(
         graph, network=replace(graph.network, biases=tuple(b + 1.0 for b in graph.network.biases))
     )
-    with pytest.raises(SysgymError, match="the compiled header does not answer as the policy does"):
+    with pytest.raises(SysgymError, match="the compiled header does not give the same results as the policy"):
         check_header(other, text, "int8", "mine")
 
 

@@ -154,7 +154,7 @@ def test_a_recipe_that_cannot_be_followed_is_refused(changes: dict[str, Any], co
 
 
 def test_a_teacher_without_a_plain_network_is_refused(teacher: Checkpoint, tmp_path: Path) -> None:
-    with pytest.raises(SysgymError, match="plays without torch"):
+    with pytest.raises(SysgymError, match="runs without torch"):
         distill(replace(teacher, policy=None), RECIPE, tmp_path)
 
 

@@ -70,7 +70,7 @@ def test_a_checkpoint_is_what_its_agent_plays(ppo_run: Path, make_env: Any) -> N
 
 def test_what_numpy_does_not_play_is_not_exported(ppo_run: Path) -> None:
     found = read_checkpoint(ppo_run / "final.zip")
-    with pytest.raises(SysgymError, match="its policy is no plain network"):
+    with pytest.raises(SysgymError, match="its policy is neither a plain network"):
         graph_of(Checkpoint(found.path, found.meta, None, found.learner))
 
 

@@ -77,7 +77,7 @@ def test_weights_from_other_files_and_other_operators_are_refused(ppo_run: Path)
     tensor.data_location = onnx.TensorProto.EXTERNAL
     entry = tensor.external_data.add()
     entry.key, entry.value = "location", "../../etc/passwd"
-    with pytest.raises(SysgymError, match="its weights lie in another file, which is not read"):
+    with pytest.raises(SysgymError, match="its weights are in another file, which is not supported"):
         OnnxRunner(elsewhere.SerializeToString())
     loops.CopyFrom(whole)
     loops.graph.node[0].op_type = "Loop"
@@ -97,7 +97,7 @@ def test_what_is_exported_is_checked(graph: PolicyGraph) -> None:
     check_onnx(graph, data)
     if isinstance(graph.network, Mlp):
         worse = replace(graph.network, biases=tuple(bias + 1.0 for bias in graph.network.biases))
-        with pytest.raises(SysgymError, match="ONNX Runtime does not answer as the policy does"):
+        with pytest.raises(SysgymError, match="ONNX Runtime does not give the same results as the policy"):
             check_onnx(replace(graph, network=worse), data)
 
 
@@ -119,7 +119,7 @@ def test_rates_play_as_the_checkpoint_does(
     ours, _ = play_episode(env, agent, options={"episode_seed": 3})
     theirs, _ = play_episode(env, make_agent(name, checkpoint=checkpoint), options={"episode_seed": 3})
     assert ours == pytest.approx(theirs, rel=1e-4)
-    with pytest.raises(SysgymError, match="whose observation is another"):
+    with pytest.raises(SysgymError, match="whose observation differs"):
         agent.begin(make_env("dumbbell-10g"))
 
 

@@ -179,7 +179,7 @@ def test_a_run_goes_on(run: Path, eager: StragglerScenario, tmp_path: Path) -> N
     assert not same(later, run / "final.zip")
     straight = trained(eager, tmp_path / "straight", total_steps=384)
     assert read_checkpoint(later).learner == read_checkpoint(straight).learner
-    with pytest.raises(SysgymError, match="trained with another seed"):
+    with pytest.raises(SysgymError, match="trained with a different seed"):
         trained(eager, folder, total_steps=512, resume=True, seed=5)
     with pytest.raises(SysgymError, match="holds a run already"):
         trained(eager, folder)

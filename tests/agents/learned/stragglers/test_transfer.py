@@ -323,7 +323,7 @@ def test_features_of_another_version_are_refused(
     path.write_bytes(damaged(transfer_checkpoint, features=names[::-1]))
     env = make_env("prediction", scenario=small)
     env.reset(seed=0)
-    with pytest.raises(SysgymError, match="other features than this version"):
+    with pytest.raises(SysgymError, match="features that this version does not compute"):
         Transfer(path).begin(env)
 
 

@@ -138,7 +138,9 @@ def test_a_learner_that_lacks_a_part_is_broken(run: Path, train_tiny: Train, par
 def test_with_no_whole_checkpoint_it_says_so(run: Path, train_tiny: Train) -> None:
     for path in (run / "checkpoints").iterdir():
         path.write_bytes(b"")
-    with pytest.raises(SysgymError, match=r"96\.zip: not a checkpoint.*there is no other to go on from"):
+    with pytest.raises(
+        SysgymError, match=r"96\.zip: not a checkpoint.*there is no other checkpoint to resume from"
+    ):
         train_tiny(run, total_steps=192, resume=True)
 
 
@@ -146,7 +148,7 @@ def test_what_is_for_playing_only_is_refused(run: Path, train_tiny: Train) -> No
     newest = run / "checkpoints" / "step_000000096.zip"
     found = read_checkpoint(newest)
     write_checkpoint(newest, found.meta, found.policy, b"")
-    with pytest.raises(SysgymError, match="holds nothing that training could go on from"):
+    with pytest.raises(SysgymError, match="training cannot resume from it"):
         train_tiny(run, total_steps=192, resume=True)
 
 
@@ -194,7 +196,7 @@ def test_other_settings_are_refused(
     run: Path, train_tiny: Train, agent: str, changed: dict[str, Any], what: str
 ) -> None:
     before = files(run)
-    with pytest.raises(SysgymError, match="cannot go on, it was trained with another") as raised:
+    with pytest.raises(SysgymError, match="cannot resume, it was trained with a different") as raised:
         train_tiny(run, agent, total_steps=192, resume=True, **changed)
     assert what in str(raised.value)
     assert str(run) in str(raised.value)
@@ -220,7 +222,7 @@ def test_off_policy_without_what_it_has_seen_is_refused(
     run = shutil.copytree(sac_run, tmp_path / "run")
     for buffer in (run / "checkpoints").glob("*.npz"):
         buffer.unlink()
-    with pytest.raises(SysgymError, match=r"96\.replay\.npz: missing; sac cannot go on"):
+    with pytest.raises(SysgymError, match=r"96\.replay\.npz: missing; sac cannot resume"):
         train_tiny(run, "sac", total_steps=160, resume=True)
 
 

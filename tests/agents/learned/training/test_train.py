@@ -224,7 +224,9 @@ def test_a_class_is_kept_by_its_name_and_anything_else_is_refused_at_once(
 
 
 def test_a_value_that_the_learner_refuses_is_said_in_a_sentence(train_tiny: Train, tmp_path: Path) -> None:
-    with pytest.raises(SysgymError, match=r"ppo refuses its hyper-parameters .*'fast'.*: .*learning rate"):
+    with pytest.raises(
+        SysgymError, match=r"ppo does not accept the hyper-parameters .*'fast'.*: .*learning rate"
+    ):
         train_tiny(tmp_path / "run", hyper_parameters={"learning_rate": "fast"})
 
 

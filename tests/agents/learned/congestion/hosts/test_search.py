@@ -103,10 +103,10 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
             train("cma_paths", small, **arguments)
     with pytest.raises(SysgymError, match="holds a run already"):
         train("cma_paths", small, **arguments)
-    with pytest.raises(SysgymError, match="the search there has another seed"):
+    with pytest.raises(SysgymError, match="the search there has a different seed"):
         train("cma_paths", small, **{**arguments, "seed": 4}, resume=True)
     other = {**arguments, "hyper_parameters": {"sigma": 0.1}}
-    with pytest.raises(SysgymError, match="has another sigma"):
+    with pytest.raises(SysgymError, match="has a different sigma"):
         train("cma_paths", small, **other, resume=True)
     parts = read_checkpoint(train("cma_paths", small, **arguments, resume=True))
     assert isinstance(parts.policy, SetNet)

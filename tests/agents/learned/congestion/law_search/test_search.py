@@ -111,9 +111,9 @@ def test_a_search_begins_where_another_one_ended(
     path = train("tuned_swift", small, hyper_parameters=chosen, **arguments)  # type: ignore[arg-type]
     np.testing.assert_allclose(begun[0], first)
     assert TUNED_SWIFT.form.read(path).hyper_parameters["start"] == str(there)
-    with pytest.raises(SysgymError, match="has another start"):
+    with pytest.raises(SysgymError, match="has a different start"):
         train("tuned_swift", small, resume=True, **arguments, hyper_parameters={**chosen, "start": None})  # type: ignore[arg-type]
-    with pytest.raises(SysgymError, match="has another number of links"):
+    with pytest.raises(SysgymError, match="has a different number of links"):
         train("tuned_swift", small, resume=True, **arguments, hyper_parameters={**chosen, "links": 2})  # type: ignore[arg-type]
     TUNED_SWIFT.form.write(Law([1e9] * len(first), [], 0, 0, 0.0, {}, {}), there)
     with pytest.raises(SysgymError, match=TUNED_SWIFT.constants[0].name):
@@ -155,20 +155,20 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
             train("adaptive_target", small, **arguments)  # type: ignore[arg-type]
     with pytest.raises(SysgymError, match="holds a run already"):
         train("adaptive_target", small, **arguments)  # type: ignore[arg-type]
-    with pytest.raises(SysgymError, match="the search there has another seed"):
+    with pytest.raises(SysgymError, match="the search there has a different seed"):
         train("adaptive_target", small, **{**arguments, "seed": 4}, resume=True)  # type: ignore[arg-type]
     other = {**arguments, "hyper_parameters": {"neighbours": ["cubic"]}}
-    with pytest.raises(SysgymError, match="has another list of neighbours"):
+    with pytest.raises(SysgymError, match="has a different list of neighbours"):
         train("adaptive_target", small, **other, resume=True)  # type: ignore[arg-type]
     others = {**arguments, "hyper_parameters": {"neighbours": ["dctcp"], "constants": ["pace"]}}
-    with pytest.raises(SysgymError, match="has another list of constants"):
+    with pytest.raises(SysgymError, match="has a different list of constants"):
         train("adaptive_target", small, **others, resume=True)  # type: ignore[arg-type]
     broad = {**arguments, "hyper_parameters": {"neighbours": ["dctcp"], "networks": 3}}
-    with pytest.raises(SysgymError, match="has another number of networks"):
+    with pytest.raises(SysgymError, match="has a different number of networks"):
         train("adaptive_target", small, **broad, resume=True)  # type: ignore[arg-type]
     with monkeypatch.context() as patched:
         patched.setattr(search, "VERSION", 0)
-        with pytest.raises(SysgymError, match="has another version of lessons"):
+        with pytest.raises(SysgymError, match="has a different version of lessons"):
             train("adaptive_target", small, **arguments, resume=True)  # type: ignore[arg-type]
     with (tmp_path / "parts" / CURVE).open("a") as file:
         file.write("2,9,1.0,0.1,0.1\n2")  # as if killed between a line and the state, and in a line
@@ -209,9 +209,9 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
         ("neighbours", "cubic", SysgymError, "expected a list of laws"),
         ("constants", ["speed"], UnknownName, "speed"),
         ("constants", "pace", SysgymError, r'constants is \'pace\'; expected a list of names, as \["pace"\]'),
-        ("networks", -1, SysgymError, "networks is -1; expected a whole number of 0 or more, as 40"),
+        ("networks", -1, SysgymError, "networks is -1; expected a whole number of 0 or more, such as 40"),
         ("networks", "many", SysgymError, "networks is 'many'"),
-        ("links", 1.5, SysgymError, "links is 1.5; expected a whole number of 0 or more, as 4"),
+        ("links", 1.5, SysgymError, "links is 1.5; expected a whole number of 0 or more, such as 4"),
         ("start", "nowhere.json", SysgymError, "nowhere.json: no such checkpoint"),
         ("start", "", SysgymError, "start is ''; expected a checkpoint of the law"),
         ("start", 3, SysgymError, "start is 3; expected a checkpoint of the law"),
@@ -227,12 +227,12 @@ def test_laws_are_not_mixed_up(law: str, small: CongestionScenario, tmp_path: Pa
     assert environment_arguments(agent)["transport"].name == law
     with pytest.raises(SysgymError, match="expected 'sysgym-adaptive-target-1'; search for it anew"):
         make_agent("adaptive_target", checkpoint=path)
-    with pytest.raises(SysgymError, match="the search there has another law"):
+    with pytest.raises(SysgymError, match="the search there has a different law"):
         train("adaptive_target", small, total_steps=1, out=tmp_path / "run", resume=True, **ARGUMENTS)  # type: ignore[arg-type]
 
 
 def test_a_law_that_is_no_network_is_not_exported(tmp_path: Path) -> None:
     path = tmp_path / "law.json"
     FORM.write(Law([one.value for one in CONSTANTS], [], 0, 0, 0.0, {}, {}), path)
-    with pytest.raises(SysgymError, match="adaptive_target is no network, so nothing is exported"):
+    with pytest.raises(SysgymError, match="adaptive_target is not a network, so there is nothing to export"):
         read_source(path)

@@ -115,9 +115,9 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     with pytest.raises(SysgymError, match="holds a run already"):
         train("neural", small, **arguments)  # type: ignore[arg-type]
     for what, other in (("seed", {"seed": 6}), ("sigma", {"hyper_parameters": {"sigma": 0.5}})):
-        with pytest.raises(SysgymError, match=f"the search there has another {what}"):
+        with pytest.raises(SysgymError, match=f"the search there has a different {what}"):
             train("neural", small, **{**arguments, **other}, resume=True)  # type: ignore[arg-type]
-    with pytest.raises(SysgymError, match="has another list of scenarios"):
+    with pytest.raises(SysgymError, match="has a different list of scenarios"):
         train("neural", "incast-32", **arguments, resume=True)  # type: ignore[arg-type]
     parts = FORM.read(train("neural", small, **arguments, resume=True))  # type: ignore[arg-type]
     assert parts == whole
