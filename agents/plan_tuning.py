@@ -1,6 +1,6 @@
 """Agents for environments that tune a plan: random changes, and searches on the profile and on measurements.
 
-Random search, annealing and the local search have the same budget: so many plans by the profile, and all
+Random search, annealing and local search have the same budget: a number of plans by the profile, and all
 measurements of the episode.
 """
 
@@ -43,7 +43,7 @@ WARMTH = 0.01
 
 
 class PlanningAgent(ABC, Generic[WorldT]):
-    """Base class of agents that measure a plan of their own and stop.
+    """Base class of agents that measure one plan and stop.
 
     Attributes:
         name: Name of the agent.
@@ -95,7 +95,7 @@ class RandomAgent:
 
 
 class CriticalPath(PlanningAgent[World]):
-    """The change that shortens the step most by the profile, again and again while one does."""
+    """The change that shortens the step most by the profile, repeated while there is one."""
 
     name = "critical_path"
 
@@ -223,7 +223,7 @@ class LocalSearch(Search):
     """Measured changes of the best plan so far; those that are best by the profile come first.
 
     It begins with the plan of annealing, which has half of the plans by the profile, and those with which
-    searches begin. When the budget of plans by the profile is used, those that were looked at are left.
+    searches begin. When the budget of plans by the profile is used up, only plans evaluated before remain.
     """
 
     name = "local_search"
@@ -241,7 +241,7 @@ class LocalSearch(Search):
 
 
 class Oracle(PlanningAgent[World]):
-    """The best of searches on the true times: no optimum, but no budget either."""
+    """The best of several searches on the true times, without a budget; not necessarily the optimum."""
 
     name = "oracle"
     privileged = True

@@ -21,8 +21,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from sysgym.agents.arguments import check_types
-from sysgym.agents.info import AgentInfo
-from sysgym.agents.protocol import Agent
+from sysgym.agents.info import Agent, AgentInfo
 from sysgym.scenarios.errors import SysgymError, UnknownName
 from sysgym.scenarios.families import families, warn_unusable
 from sysgym.scenarios.family import Family, load_entry

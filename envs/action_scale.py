@@ -51,7 +51,7 @@ class ActionScale:
         numbers = all(isinstance(value, int | float) for value in (low, high))
         least = 0.0 if name == "log" else -math.inf
         if name not in SCALES or not numbers or not least < float(low) < float(high) < math.inf:  # type: ignore[arg-type]
-            raise SysgymError(f"{path}: its actions are of another kind: {dict(meaning)}")
+            raise SysgymError(f"{path}: its actions are of a different kind: {dict(meaning)}")
         return cls(name, low, high)  # type: ignore[arg-type]
 
     def rates(self, output: NDArray[Any]) -> Array:

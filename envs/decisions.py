@@ -49,7 +49,7 @@ class DecisionEnv(DiscreteEnv[ScenarioT], Generic[ScenarioT, Outcome]):
 
     def action_masks(self) -> BoolArray:
         """Return the mask of allowed actions, bool [n actions]; all False when the episode is over."""
-        self._check_began("action_masks")
+        self._check_began("action_masks()")
         return self._mask.copy()
 
     def _prepare(self, episode_seed: int) -> None:

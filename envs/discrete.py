@@ -1,4 +1,4 @@
-"""Base class of environments with discrete actions and a scenario that is drawn anew in every episode."""
+"""Base class of environments with discrete actions and a scenario drawn in every episode."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Lifecycle:
                 'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
             )
             return None
-        self._check_began("render")
+        self._check_began("render()")
         if self.render_mode == HUMAN:
             return None
         return self._text() if self.render_mode == "ansi" else self._picture()
@@ -150,7 +150,7 @@ class Lifecycle:
         """Raise NoEpisode or ClosedEnvironment unless an episode has begun, even if it is over."""
         self._check_may_reset()
         if self._phase is Phase.MADE:
-            raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before {call}()")
+            raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before {call}")
 
 
 def _check_arguments(cls: type, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
@@ -254,8 +254,23 @@ def of_space(action: Any, space: gym.Space[Any]) -> ActionError:
             expected = f"an array of shape {space.shape} of whole numbers from 0 to {most}"
         case _:
             expected = f"an element of {space}"
-    given = f"shape {action.shape}" if isinstance(action, np.ndarray) and action.ndim else _shown(action)
-    return ActionError(f"action: expected {expected}, got {given}")
+    return ActionError(f"action: expected {expected}, got {_outside(action, space)}")
+
+
+def _outside(action: Any, space: gym.Space[Any]) -> str:
+    """Return what of an action is outside a discrete space: its shape, or else the first wrong value."""
+    try:
+        array = np.asarray(action)
+    except ValueError:  # rows of unequal lengths
+        return _shown(action)
+    if not isinstance(space, gym.spaces.MultiBinary | gym.spaces.MultiDiscrete) or array.shape != space.shape:
+        return f"shape {array.shape}" if isinstance(action, np.ndarray) and array.ndim else _shown(action)
+    if array.dtype.kind not in "biuf":
+        return f"values of type {array.dtype}"
+    counts = space.nvec if isinstance(space, gym.spaces.MultiDiscrete) else 2
+    wrong = (array != np.rint(array)) | (array < 0) | (array >= counts)
+    place = tuple(int(at) for at in np.argwhere(wrong)[0])
+    return f"{array[place]} at index {place[0] if len(place) == 1 else place}"
 
 
 def _of_shape(shape: tuple[int, ...]) -> str:

@@ -3,7 +3,7 @@
 A family names a function (environment) -> :class:`LiveView` in the field ``live`` of its declaration. The
 view describes the pictures once (:class:`Scene`) and reports numbers for them at successive times
 (:class:`LaneFrame`). Scenes and frames are data for JSON: numbers, texts, lists. A frame is complete in
-itself, but for its events, so that frames can be left out if their events are added to the next one.
+itself, except its events, so that frames can be left out if their events are added to the next one.
 """
 
 from __future__ import annotations

@@ -149,12 +149,12 @@ class PlanTuningEnv(DecisionEnv[ScenarioT, PlanOutcome], Generic[ScenarioT, Plan
 
     @property
     def predicted(self) -> int:
-        """How many plans :meth:`predict` was asked about in this episode."""
+        """Number of plans passed to :meth:`predict` in this episode."""
         return len(self._predicted)
 
     @property
     def most_measurements(self) -> int:
-        """How many plans may be measured in an episode."""
+        """Maximum number of plans measured in an episode."""
         most: int = self.scenario.control.episode_steps  # type: ignore[attr-defined]  # of both families
         return most
 

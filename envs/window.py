@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +13,8 @@ from sysgym.scenarios.errors import MissingExtra, SysgymError
 
 _NOWHERE = ("dummy", "offscreen")
 """Drivers of SDL without a screen."""
+
+_ADVICE = 'use render_mode="rgb_array" or "ansi", or `sysgym run SCENARIO --video FILE.gif`'
 
 
 class Window:
@@ -38,8 +41,10 @@ class Window:
             picture: Picture, shape (height, width, 3).
             frames_per_s: Highest frame rate.
 
+        Without a screen the window is invisible, and a warning says so.
+
         Raises:
-            SysgymError: If there is no screen.
+            SysgymError: If no window can be opened.
         """
         pygame = _pygame()
         height, width = picture.shape[:2]
@@ -63,15 +68,15 @@ class Window:
     def _open(self, pygame: Any, size: tuple[int, int]) -> None:
         try:
             pygame.display.init()
-            if pygame.display.get_driver() in _NOWHERE and "SDL_VIDEODRIVER" not in os.environ:
-                raise pygame.error("No available video device")
             self._screen = pygame.display.set_mode(size)
         except pygame.error as error:
             pygame.display.quit()
             raise SysgymError(
-                f'render_mode="human" needs a screen, and there is none here ({error}): use'
-                ' render_mode="rgb_array" or "ansi", or `sysgym run SCENARIO --video FILE.gif`'
+                f'render_mode="human" needs a screen, and there is none here ({error}): {_ADVICE}'
             ) from None
+        if pygame.display.get_driver() in _NOWHERE and "SDL_VIDEODRIVER" not in os.environ:
+            # As in Gymnasium's own environments, which its checker also makes where there is no screen.
+            gym.logger.warn(f'render_mode="human": there is no screen, so the window is invisible: {_ADVICE}')
         pygame.display.set_caption(self._title)
         self._clock = pygame.time.Clock()
 

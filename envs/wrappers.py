@@ -94,7 +94,10 @@ class DelayedAction(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if delay != int(delay) or delay < 0:
             raise ValueError(f"delay: expected a whole number of decisions, at least 0, got {delay!r}")
         if not isinstance(space, gym.spaces.Box) or space.dtype.kind != "f":
-            raise ValueError(f"action: only numbers can be late, a mask allows others by then; got {space}")
+            raise ValueError(
+                "action: only continuous actions can be delayed, because a mask may change in the"
+                f" meantime; got {space}"
+            )
         if initial is None:
             initial = getattr(env.unwrapped, "resting_action", None)
         if initial is None:

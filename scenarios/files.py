@@ -326,13 +326,15 @@ def read_lines(
                     raise _too_large(path, most_bytes, packed=packed)
                 if len(line) > longest_bytes:
                     raise SysgymError(
-                        f"{path}, line {number}: longer than {longest_bytes / 1e6:g} MB, the most that is "
-                        "read of a line; the file was changed or damaged"
+                        f"{path}, line {number}: longer than {longest_bytes / 1e6:g} MB, the maximum length"
+                        " of a line; the file was changed or damaged"
                     )
                 if not line:
                     return
                 if packed and not may_be_cut and not line.endswith(b"\n"):
-                    raise SysgymError(f"{path}, line {number}: ends within a line; make the file again")
+                    raise SysgymError(
+                        f"{path}, line {number}: ends in the middle of a line; create the file again"
+                    )
                 yield line
     except EOFError as error:
         if not may_be_cut:
@@ -371,7 +373,7 @@ def _refuse_constant(constant: str) -> float:
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:MOST_DIGITS]} is more than a number can be")
+        raise ValueError(f"{text[:MOST_DIGITS]} exceeds the largest number")
     return value
 
 
@@ -385,5 +387,5 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f'the key "{twice[:40]}" stands twice in one object')
+        raise ValueError(f'the key "{twice[:40]}" appears twice in one object')
     return found

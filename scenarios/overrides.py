@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
+
 from sysgym.scenarios.errors import Problem
 
 
@@ -28,6 +30,17 @@ def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> list[
                 Problem(dotted, value, 'a dotted key such as "workload.load"', origin="overrides")
             )
     return problems
+
+
+def plain(value: Any) -> Any:
+    """Return a value with Python's own numbers in place of NumPy's, also inside lists and tables."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value
 
 
 def stop_varying(data: dict[str, Any], keys: Collection[str]) -> None:

@@ -68,7 +68,7 @@ class DoublingAgent(LibraryAgent):
 
 
 class DirectAgent(LibraryAgent):
-    """Every owner sends to everyone who wants its chunk, on the fastest ways."""
+    """Every owner sends to all devices that want its chunk, on the fastest paths."""
 
     name = "direct"
 

@@ -1,7 +1,7 @@
 """Plans of the algorithms of collective libraries, on logical neighbours: ring, trees, doubling, direct.
 
-Members are numbered along a short tour of the system. Where logical neighbours are not adjacent, chunks take
-the fastest way over other devices. A plan is for one phase: its mirror image in time is the reduction.
+Members are numbered along a short tour of the system. If logical neighbours are not adjacent, chunks take the
+fastest path over other devices. A plan is for one phase: its mirror image in time is the reduction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Edges = Iterator[tuple[int, int, int]]
 
 
 class Router:
-    """Ways of chunks over devices, and the plan that sends them.
+    """Paths of chunks over devices, and the plan that sends them.
 
     Args:
         task: The collective and its network.
@@ -42,7 +42,7 @@ class Router:
         self._transfers: list[tuple[int, int]] = []
 
     def send(self, chunk: int, source: int, target: int) -> None:
-        """Send a chunk the fastest way; devices on it that have the chunk already are not sent it again."""
+        """Send a chunk along the fastest path, except to devices on it that already have the chunk."""
         way = [target]
         while way[-1] != source and (chunk, way[-1]) not in self._has:
             way.append(int(self._before[source, way[-1]]))

@@ -1,7 +1,7 @@
 """Exact schedules of small phases by mixed-integer programming, in the manner of TE-CCL, with HiGHS.
 
-Time is cut into epochs. A binary variable says that a chunk starts on a hop in an epoch; a continuous one
-that a device has a chunk at the beginning of an epoch (Liu et al., Rethinking Machine Learning Collective
+Time is divided into epochs. A binary variable is 1 if a chunk starts on a hop in an epoch; a continuous one
+is 1 if a device has a chunk at the beginning of an epoch (Liu et al., Rethinking Machine Learning Collective
 Communication as a Multi-Commodity Flow Problem, SIGCOMM 2024). The number of epochs grows from the lower
 bound until there is a schedule, so the first one is optimal, provided that all times are multiples of the
 epoch and no program ran into its limit of nodes.

@@ -43,7 +43,7 @@ class Never(ConstantAgent):
 
 
 class HalfPrecision(ConstantAgent):
-    """16 bits a value."""
+    """16 bits per value."""
 
     METHOD = name = "half_precision"
 

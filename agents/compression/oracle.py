@@ -1,4 +1,4 @@
-"""The fastest run, by a dynamic programme over windows and methods that knows all conditions."""
+"""The fastest run, by a dynamic program over windows and methods that knows all conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OracleAgent:
     privileged = True
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Solve the programme.
+        """Solve the dynamic program.
 
         Raises:
             SysgymError: If the environment belongs to another family.

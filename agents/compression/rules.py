@@ -19,13 +19,13 @@ _CRITICAL = NAMES.index("critical")
 
 
 class CrossoverAgent:
-    """The method from which the cost model expects most progress a second, with hysteresis.
+    """The method with the most expected progress per second by the cost model, with hysteresis.
 
     The model is evaluated at a mean of the measured goodputs, with the losses of the present phase. The
     method changes only if that is expected to gain more than the hysteresis.
 
     Args:
-        hysteresis: Least expected gain of a change, as a share of the progress a second.
+        hysteresis: Least expected gain of a change, as a share of the progress per second.
         memory: Weight of the mean before a measurement; 0 looks at the last measurement only.
 
     Raises:
@@ -39,7 +39,7 @@ class CrossoverAgent:
         self.memory = in_range(self.name, "memory", memory, least=0.0, below=1.0)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Forget what was measured before.
+        """Forget earlier measurements.
 
         Raises:
             SysgymError: If the environment belongs to another family.
@@ -65,7 +65,8 @@ class AccordionAgent:
     """Strong compression, and little or none in critical phases, in the manner of Accordion.
 
     Agarwal et al. (MLSys 2021) recognise critical phases by the change of the gradient's norm; here the
-    observation tells them. This is not the authors' code, and its results here do not apply to that.
+    observation contains them. This is not the authors' code, and results of this agent do not apply to
+    theirs.
 
     Args:
         strong: Method outside critical phases.

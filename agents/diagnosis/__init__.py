@@ -1,4 +1,4 @@
-"""Agents of the diagnosis family: by durations alone, by answers, by answers against those of like parts.
+"""Agents of the diagnosis family: by durations, by answers, and by answers relative to similar parts.
 
 All but the oracle read the observation only.
 """
@@ -19,16 +19,28 @@ def _learned(name: str, summary: str) -> AgentInfo:
 
 
 AGENTS = (
-    _heuristic("longest", "rules:Longest", "names the part with the longest durations, without a question"),
+    _heuristic("longest", "rules:Longest", "names the part with the longest durations, without questions"),
     _heuristic(
-        "latest_throughout", "rules:LatestThroughout", "names the part that is late at its worst and always"
+        "latest_throughout",
+        "rules:LatestThroughout",
+        "names the part that is late both at its worst and throughout",
     ),
-    _heuristic("largest_share", "rules:LargestShare", "asks about the latest parts, names the largest share"),
-    _heuristic("narrowing", "rules:Narrowing", "stages and data-parallel ranks first, then their ranks"),
-    _heuristic("contrast", "rules:Contrast", "the share that is furthest above that of like parts"),
-    _heuristic("diagnosis/random", "rules:RandomAgent", "any part"),
-    _heuristic("diagnosis/oracle", "rules:Oracle", "the worst fault", privileged=True),
+    _heuristic(
+        "largest_share",
+        "rules:LargestShare",
+        "asks about the latest parts, names the one with the largest share",
+    ),
+    _heuristic(
+        "narrowing",
+        "rules:Narrowing",
+        "asks about stages and data-parallel ranks first, then about their ranks",
+    ),
+    _heuristic(
+        "contrast", "rules:Contrast", "names the part whose share is furthest above that of similar parts"
+    ),
+    _heuristic("diagnosis/random", "rules:RandomAgent", "names a random part"),
+    _heuristic("diagnosis/oracle", "rules:Oracle", "names the worst fault", privileged=True),
     _learned("diagnosis/maskable_ppo", "PPO among the parts (sb3-contrib)"),
-    _learned("diagnosis/maskable_ppo_set", "the same with one encoder shared by all parts (Deep Sets)"),
+    _learned("diagnosis/maskable_ppo_set", "maskable_ppo with one encoder shared by all parts (Deep Sets)"),
 )
 """Agents of the family, besides the general learning algorithms with discrete actions."""

@@ -25,7 +25,8 @@ class Longest(Questioner):
 
     Args:
         sign: Column that is compared.
-        whole: A stage or a kind is named instead of a rank if it has so much of the largest value.
+        whole: A stage or a kind is named instead of a rank if its value is at least this share of the largest
+            one.
 
     Raises:
         SysgymError: If the column is unknown, or the share is not from 0 to 1.
@@ -81,7 +82,8 @@ class LargestShare(Questioner):
     Args:
         count: Number of questions.
         sign: Column that decides what is asked.
-        precise: A rank is named instead of a stage or a kind if it has so much of the largest answer.
+        precise: A rank is named instead of a stage or a kind if its answer is at least this share of the
+            largest one.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -105,12 +107,12 @@ class LargestShare(Questioner):
 class Narrowing(Questioner):
     """Asks about all stages and data-parallel ranks, then about the ranks where the largest answers meet.
 
-    A rank's share is at most the smaller one of its stage's and its data-parallel rank's, which stands for it
-    at first, as in the paper. Kinds of operations that communicate are asked about too.
+    The share of a rank is at most the smaller of the shares of its stage and of its data-parallel rank; this
+    bound is the first estimate, as in the paper. Kinds of operations that communicate are asked about too.
 
     Args:
         count: Ranks that are asked about.
-        precise: A rank is named instead of a stage if it has so much of the largest answer.
+        precise: A rank is named instead of a stage if its answer is at least this share of the largest one.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -139,14 +141,15 @@ class Narrowing(Questioner):
 
 
 class Contrast(Questioner):
-    """Names the part whose answer is furthest above the median of like parts that were asked about.
+    """Names the part whose answer is furthest above the median of similar parts that were asked about.
 
     All stages are asked about, the kinds that communicate, and the ranks that are latest by a sign.
 
     Args:
         count: Ranks that are asked about.
         sign: Column that decides which.
-        precise: A rank is named instead of another part if it has so much of the largest contrast.
+        precise: A rank is named instead of another part if its contrast is at least this share of the largest
+            one.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -175,7 +178,7 @@ class Contrast(Questioner):
 
 
 class RandomAgent(Questioner):
-    """Names any part, seeded by the episode."""
+    """Names a uniformly random part, seeded by the episode."""
 
     name = "random"
 

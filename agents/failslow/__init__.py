@@ -16,14 +16,14 @@ def _heuristic(name: str, entry: str, summary: str, *, privileged: bool = False)
 
 AGENTS = (
     _heuristic("failslow/never", "rules:Never", "no action: waits until faults are over"),
-    _heuristic("failslow/random", "rules:RandomAgent", "now and then any action"),
+    _heuristic("failslow/random", "rules:RandomAgent", "occasional random actions"),
     _heuristic("always_restart", "rules:AlwaysRestart", "restarts whenever a step is slow"),
     _heuristic("threshold", "rules:Threshold", "replaces slow workers, moves traffic from slow links"),
-    _heuristic("cusum", "rules:Cusum", "the same after a cumulative sum has noticed a change"),
+    _heuristic("cusum", "rules:Cusum", "like threshold, after a cumulative sum has detected a change"),
     _heuristic(
-        "ski_rental", "escalation:SkiRental", "dearer actions when as much time was lost as they cost"
+        "ski_rental", "escalation:SkiRental", "more expensive actions once the lost time equals their cost"
     ),
-    _heuristic("payback", "payback:Payback", "the action that pays if faults last as long again"),
+    _heuristic("payback", "payback:Payback", "the action that pays off if faults last as long again"),
     _heuristic(
         "clairvoyant",
         "clairvoyant:Clairvoyant",

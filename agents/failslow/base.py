@@ -12,9 +12,9 @@ PLACE = {name: place for place, name in enumerate(COLUMNS)}
 
 
 class Noticed(NamedTuple):
-    """Logarithms of factors: the lower of the present one and its mean over some windows.
+    """Logarithms of factors: the lower of the current one and its short moving mean.
 
-    After a fault is gone, the mean stays high for a while, and the present factor does not.
+    After a fault is gone, the mean stays high for a while; the current factor does not.
 
     Attributes:
         worker: Of the slowest worker, beyond that of the slowest stage.
@@ -28,7 +28,7 @@ class Noticed(NamedTuple):
 
 
 def noticed(observation: Any) -> Noticed:
-    """Return what is slow."""
+    """Return the slow parts."""
     worst, stage, link = (
         float(min(observation[PLACE[name]], observation[PLACE[f"{name}_fast"]]))
         for name in ("worst", "stage", "link")
@@ -37,6 +37,6 @@ def noticed(observation: Any) -> Noticed:
 
 
 def restart(observation: Any) -> Action:
-    """Return a restart, or first a checkpoint if it takes less time than what would be lost."""
+    """Return a restart, or a checkpoint first if it takes less time than the restart would lose."""
     lost = observation[PLACE["since_checkpoint"]] > observation[PLACE["checkpoint_cost"]]
     return Action.CHECKPOINT if lost else Action.RESTART

@@ -1,4 +1,4 @@
-"""The best action for the faults that are there, if their true ends are known."""
+"""The best action for the present faults, given their true ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sysgym.envs.failslow.fail_slow import FailSlow
 class Clairvoyant:
     """Takes the action that saves most time until the present faults are over.
 
-    It knows their true ends and factors, but no fault that begins later: good, not optimal.
+    It knows their true ends and factors, but not the faults that begin later, so it is good but not optimal.
     """
 
     name = "clairvoyant"
@@ -43,7 +43,7 @@ class Clairvoyant:
 def saved_s(run: FailSlowRun, action: Action) -> float:
     """Return the work, s of a healthy job, that an action gains until the present faults are over.
 
-    A restart comes after a checkpoint, if that takes less time than what would be lost.
+    A restart follows a checkpoint if the checkpoint takes less time than the restart would lose.
     """
     if action in (Action.NONE, Action.CHECKPOINT):
         return 0.0

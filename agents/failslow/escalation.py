@@ -1,4 +1,4 @@
-"""Escalation: the next dearer action when as much time has been lost as it costs."""
+"""Escalation: the next more expensive action once the lost time equals its cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COST = {
 
 
 class SkiRental:
-    """The next dearer action when the time lost since the last one is a multiple of its cost.
+    """The next more expensive action once the time lost since the last one is a multiple of its cost.
 
     A restart also costs a checkpoint, or the work since the last one. When nothing is slow, the next fault
     begins with the cheapest action again, and microbatches and layers are moved back.

@@ -21,8 +21,8 @@ _CAUTION = 1.05
 class Payback:
     """The action that gains most work, less its pause, if the fault lasts some time more.
 
-    That time is a constant and a multiple of how long factors have been high already. Steps after an action
-    are computed from measured factors.
+    That time is a constant plus a multiple of the time for which factors have been high. Steps after an
+    action are computed from measured factors.
 
     Args:
         base_h: Time that a new fault is expected to last, h.
@@ -41,7 +41,7 @@ class Payback:
         self._high = log_factor(self.name, "slow", slow)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Remember what is known of the job.
+        """Store the known properties of the job.
 
         Raises:
             SysgymError: If the environment belongs to another family.

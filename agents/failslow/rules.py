@@ -36,7 +36,7 @@ class Never:
 
 
 class RandomAgent(Never):
-    """With a probability of 2 % any action, seeded by the episode."""
+    """A uniformly random action with a probability of 2 %, seeded by the episode."""
 
     name = "random"
 
@@ -82,7 +82,7 @@ class AlwaysRestart(Never):
 
 
 class Threshold(Never):
-    """Replaces a worker, moves layers or traffic when a factor and its mean over some windows are high.
+    """Replaces a worker, moves layers or traffic when a factor and its short moving mean are high.
 
     Args:
         worker: Limit for workers and for stages.
@@ -114,7 +114,7 @@ class Threshold(Never):
 
 
 class Cusum(Never):
-    """Acts when the cumulative sum of what is above a drift exceeds a limit (Page, Biometrika 1954).
+    """Acts when the cumulative sum of the excess over a drift exceeds a limit (Page, Biometrika 1954).
 
     For a slow worker, microbatches are moved and, if the sum exceeds a multiple of the limit, the worker is
     replaced; from a slow stage, layers are moved, and from a slow link, traffic. When a sum is 0 again,

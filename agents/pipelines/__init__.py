@@ -26,23 +26,25 @@ def _learned(name: str, summary: str) -> AgentInfo:
 
 
 AGENTS = (
-    _rule("unchanged", "Unchanged", "equal numbers of layers, microbatches as they come"),
+    _rule("unchanged", "Unchanged", "equal numbers of layers, microbatches in their original order"),
     _rule("balanced_stages", "BalancedStages", "the exact division of layers among stages"),
     _rule("longest_first", "LongestFirst", "microbatches by Graham's rule"),
-    _rule("balanced", "Balanced", "both"),
+    _rule("balanced", "Balanced", "balanced stages, and microbatches by Graham's rule"),
     _search("pipelines/random", "RandomAgent", "random changes"),
     _search(
         "pipelines/critical_path",
         "CriticalPath",
-        "the best change by the profile, while one helps",
+        "the best change by the profile, repeated while it helps",
     ),
-    _search("pipelines/random_search", "RandomSearch", "random plans, best by the profile measured"),
-    _search("pipelines/annealing", "Annealing", "annealing on the profile, best of its plans measured"),
+    _search("pipelines/random_search", "RandomSearch", "random plans; the best by the profile are measured"),
+    _search(
+        "pipelines/annealing", "Annealing", "annealing on the profile; the best of its plans are measured"
+    ),
     _search("pipelines/local_search", "LocalSearch", "measured changes, best by the profile first"),
     _search("pipelines/oracle", "Oracle", "local searches on the true times", privileged=True),
     _learned("pipelines/maskable_ppo", "PPO among the changes (sb3-contrib)"),
     _learned(
-        "pipelines/maskable_ppo_set", "the same with one encoder shared by stages and ranks (Deep Sets)"
+        "pipelines/maskable_ppo_set", "maskable_ppo with one encoder shared by stages and ranks (Deep Sets)"
     ),
 )
 """Agents of the family, besides the general learning algorithms with discrete actions."""

@@ -9,7 +9,7 @@ from sysgym.envs.pipelines.pipeline_tuning import PipelineTuning
 
 
 class PipelineAgent(PlanningAgent[PipelineTuning]):
-    """Base class of agents that measure a plan of their own and stop."""
+    """Base class of agents that measure one plan and stop."""
 
     plays = PipelineTuning
 

@@ -23,9 +23,9 @@ def _learned(name: str, summary: str) -> AgentInfo:
 
 AGENTS = (
     _heuristic("default", "simple:DefaultAgent", "axes in the order given; a single all-reduce"),
-    _heuristic("placement/random", "simple:RandomAgent", "any action that the mask allows"),
+    _heuristic("placement/random", "simple:RandomAgent", "uniformly random allowed actions"),
     _heuristic(
-        "greedy", "greedy:GreedyAgent", "what reduces most inside; the cheapest progress; nominally best"
+        "greedy", "greedy:GreedyAgent", "axes with the most traffic inside; cheapest progress; nominally best"
     ),
     _heuristic(
         "blueconnect", "simple:BlueConnectAgent", "reduce-scatter inside, all-reduce across, all-gather"
@@ -33,19 +33,21 @@ AGENTS = (
     _heuristic("packed", "jobs:PackedAgent", "several jobs: one node filled after another"),
     _heuristic("spread", "jobs:SpreadAgent", "several jobs: every block on the emptiest node"),
     _heuristic("annealing", "annealing:AnnealingAgent", "simulated annealing with the closed-form model"),
-    _heuristic("exhaustive", "exhaustive:ExhaustiveAgent", "exact: all placements, all programs (P2's way)"),
-    _heuristic("topk", "topk:TopKAgent", "the k best by the model, then simulated or measured"),
-    _heuristic("ucb", "measuring:UcbAgent", "measures what may be the best, each candidate on its own"),
     _heuristic(
-        "bayes", "measuring:BayesAgent", "learns the levels' true bandwidths, measures what is worth it"
+        "exhaustive", "exhaustive:ExhaustiveAgent", "exact: all placements and all programs, as in P2"
+    ),
+    _heuristic("topk", "topk:TopKAgent", "the k best by the model, then simulated or measured"),
+    _heuristic("ucb", "measuring:UcbAgent", "upper confidence bounds with independent candidates"),
+    _heuristic(
+        "bayes", "measuring:BayesAgent", "learns the true bandwidths of levels, measures while it pays off"
     ),
     _heuristic(
         "placement/oracle",
         "oracle:OracleAgent",
-        "commits to the candidate that is truly the best, read off what is hidden",
+        "commits to the truly best candidate, read from the hidden state",
         privileged=True,
     ),
     _learned("maskable_ppo", "PPO among the actions that are allowed (sb3-contrib)"),
-    _learned("maskable_ppo_set", "the same with one encoder shared by all choices (Deep Sets)"),
+    _learned("maskable_ppo_set", "maskable_ppo with one encoder shared by all choices (Deep Sets)"),
 )
 """Agents of the family, besides the general learning algorithms with discrete actions."""

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.protocol import wrong_environment
 from sysgym.emulator.accelerators.matrices import Matrix, steps_of_matrix
 from sysgym.emulator.accelerators.programs import Collective
 from sysgym.envs.placement.base import PlacementEnv
@@ -18,7 +19,6 @@ from sysgym.envs.placement.multijob import MultiJobPlacement
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
-from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.placement import MOST_LEVELS
 
 FloatArray = NDArray[np.float64]
@@ -85,7 +85,7 @@ class JointView:
 
     @property
     def is_told(self) -> bool:
-        """Whether the observation says how far times can be off; otherwise all deviations in it are 0."""
+        """Whether the observation discloses the size of deviations; otherwise all deviations in it are 0."""
         return any((self.noise_sd, self.level_sd, self.collective_sd, self.background, self.background_sd))
 
     @property
@@ -142,8 +142,7 @@ class Placer:
         }
         plays = tuple(kind for kind, method in methods.items() if method is not None)
         if not isinstance(world, plays):
-            names = " and ".join(kind.__name__ for kind in plays)
-            raise SysgymError(f'the agent "{self.name}" plays {names}, not {type(world).__name__}')
+            raise wrong_environment(self.name, world, *plays)
         assert isinstance(world, PlacementEnv)
         self._world = world
 

@@ -27,7 +27,7 @@ _LEAST_FREE = 0.05
 class UcbAgent(Placer):
     """Upper confidence bounds: measures the most promising candidate while the gain exceeds the price.
 
-    Every candidate has a Gaussian belief of its own. Its prior mean is the nominal cost plus the mean error
+    Every candidate has a separate Gaussian belief. Its prior mean is the nominal cost plus the mean error
     of the candidates measured so far, because most of the error is common to all. The one with the lowest
     confidence bound is measured: the rule of Lai and Robbins, Advances in Applied Mathematics 6,
     1985, in the Bayesian form of Kaufmann, Cappé and Garivier, AISTATS 2012. If the expected gain of the
@@ -39,7 +39,7 @@ class UcbAgent(Placer):
         width: Width of the confidence bounds, in standard deviations.
         prior_sd: Prior standard deviation of a candidate's log cost around the nominal one. Common errors are
             no reason to measure, so it is smaller than the deviations of levels.
-        noise_sd: Log standard deviation of a measurement, where it is not told.
+        noise_sd: Log standard deviation of a measurement, if not disclosed.
 
     Raises:
         SysgymError: If a value is negative, or a deviation above :data:`LARGEST_SD`.
@@ -85,15 +85,15 @@ class BayesAgent(Placer):
     The value of a measurement, or of several repetitions, is the knowledge gradient minus the price. If no
     value is positive, the agent commits to the candidate with the lowest expected log cost.
 
-    Deviations that the observation does not tell are constants, estimated on episodes of the train split by
-    ``scripts/placement/tune_joint.py``.
+    Deviations that the observation does not disclose are constants, estimated on episodes of the train split
+    by ``scripts/placement/tune_joint.py``.
 
     Args:
         residual_sd: Standard deviation of a candidate's log cost that is not explained by shares of time,
-            where nothing is told; otherwise it is :data:`TOLD_RESIDUAL_SD`.
-        level_sd: Log standard deviation of a level's true bandwidth, where it is not told.
-        collective_sd: The same of a collective's efficiency.
-        noise_sd: Log standard deviation of a measurement, where it is not told.
+            if nothing is disclosed; otherwise it is :data:`TOLD_RESIDUAL_SD`.
+        level_sd: Log standard deviation of a level's true bandwidth, if not disclosed.
+        collective_sd: Log standard deviation of a collective's efficiency, if not disclosed.
+        noise_sd: Log standard deviation of a measurement, if not disclosed.
 
     Raises:
         SysgymError: If a deviation is negative, or above :data:`LARGEST_SD`.
@@ -144,7 +144,7 @@ class BayesAgent(Placer):
         )
 
     def _complete(self, view: JointView) -> JointView:
-        """Return the observation with the agent's own deviations where it tells none."""
+        """Return the observation, with the agent's own deviations if it discloses none."""
         if view.is_told:
             return view
         return replace(view, noise_sd=self.noise_sd, level_sd=self.level_sd, collective_sd=self.collective_sd)

@@ -135,7 +135,7 @@ def random_program(
         space: Of the number of levels.
         start: Actions that leave the goal within reach.
         max_steps: Steps of the longest program.
-        rng: Where the draws come from.
+        rng: Random generator.
     """
     node = 0
     for action in start:

@@ -32,14 +32,24 @@ AGENTS = (
     _heuristic(
         "stragglers/oracle",
         "oracle:OracleAgent",
-        "flags exactly the tasks that will be stragglers, read off the job",
+        "flags exactly the tasks that will be stragglers, read from the job",
         privileged=True,
     ),
-    _heuristic("clock", "rules:ClockAgent", "flags what has run for 95 % of the threshold"),
-    _heuristic("spark", "rules:SparkAgent", "1.5 times the median once three quarters have finished"),
-    _heuristic("late", "rules:LateAgent", "the tenth that looks to have longest to go (Hadoop's LATE)"),
-    _heuristic("mantri", "rules:MantriAgent", "restarts what probably has more than twice a fresh run to go"),
-    _heuristic("speed", "speed:SpeedAgent", "what is slow, large and old against its siblings"),
+    _heuristic("clock", "rules:ClockAgent", "flags tasks that have run for 95 % of the threshold"),
+    _heuristic(
+        "spark",
+        "rules:SparkAgent",
+        "flags tasks beyond 1.5 times the median, once three quarters have finished",
+    ),
+    _heuristic(
+        "late", "rules:LateAgent", "flags the tenth with the longest expected remaining time (Hadoop's LATE)"
+    ),
+    _heuristic(
+        "mantri", "rules:MantriAgent", "restarts tasks whose remaining time probably exceeds twice a new run"
+    ),
+    _heuristic(
+        "speed", "speed:SpeedAgent", "flags tasks that are slow, large and old relative to their siblings"
+    ),
     _heuristic("dolly", "rules:DollyAgent", "clones every task of a small job at the start"),
     _heuristic("gbtr", "nurd:GbtrAgent", "gradient-boosted regression on finished tasks"),
     _heuristic("nurd", "nurd:NurdAgent", "regression reweighted by calibrated propensity to finish (NURD)"),
@@ -62,7 +72,7 @@ AGENTS = (
     ),
     AgentInfo(
         "transfer",
-        "gradient boosting across jobs, on how a task stands among its siblings (LightGBM)",
+        "gradient boosting across jobs, on features of a task relative to its siblings (LightGBM)",
         "sysgym.agents.learned.stragglers.transfer:Transfer",
         learned=True,
         family=_FAMILY,

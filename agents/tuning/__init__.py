@@ -29,11 +29,11 @@ AGENTS = (
     _rule("25_mb", "CappedBuckets", "buckets of 25 MB, as in PyTorch; the size is a parameter"),
     _rule("best_cap", "BestCap", "the best of 20 bucket sizes by the profile"),
     _rule("fusion", "Fusion", "exact fusion of gradients on one channel, by a dynamic program"),
-    _rule("fusion_by_need", "FusionByNeed", "the same, first layers first"),
+    _rule("fusion_by_need", "FusionByNeed", "exact fusion, with the first layers sent first"),
     _search("tuning/random", "RandomAgent", "random changes"),
-    _search("critical_path", "CriticalPath", "the best change by the profile, while one helps"),
-    _search("tuning/random_search", "RandomSearch", "random plans, best by the profile measured"),
-    _search("tuning/annealing", "Annealing", "annealing on the profile, best of its plans measured"),
+    _search("critical_path", "CriticalPath", "the best change by the profile, repeated while it helps"),
+    _search("tuning/random_search", "RandomSearch", "random plans; the best by the profile are measured"),
+    _search("tuning/annealing", "Annealing", "annealing on the profile; the best of its plans are measured"),
     _search("local_search", "LocalSearch", "measured changes, best by the profile first"),
     _search(
         "tuning/oracle",
@@ -42,6 +42,6 @@ AGENTS = (
         privileged=True,
     ),
     _learned("tuning/maskable_ppo", "PPO among the changes (sb3-contrib)"),
-    _learned("tuning/maskable_ppo_set", "the same with one encoder shared by all buckets (Deep Sets)"),
+    _learned("tuning/maskable_ppo_set", "maskable_ppo with one encoder shared by all buckets (Deep Sets)"),
 )
 """Agents of the family, besides the general learning algorithms with discrete actions."""

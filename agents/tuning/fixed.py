@@ -12,7 +12,7 @@ from sysgym.envs.tuning.tuning import TrainingTuning
 
 
 class TuningAgent(PlanningAgent[TrainingTuning]):
-    """Base class of agents that measure buckets of their own and stop."""
+    """Base class of agents that measure one plan of buckets and stop."""
 
     plays = TrainingTuning
 
@@ -21,7 +21,7 @@ class CappedBuckets(TuningAgent):
     """Buckets up to a size.
 
     Args:
-        cap_mb: The size, MB; a larger layer has a bucket of its own.
+        cap_mb: The size, MB; a larger layer has a separate bucket.
 
     Raises:
         SysgymError: If the size is not positive.

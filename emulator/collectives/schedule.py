@@ -112,6 +112,11 @@ class Schedule:
         return float(self.timing.arrivals_s.max(initial=0.0))
 
     @property
+    def serial_time_s(self) -> float:
+        """Time of the same transfers one after another, as if no two links could be busy at once."""
+        return float(self.task.durations_s[self.hops].sum())
+
+    @property
     def busbw_bytes_per_s(self) -> float:
         """Bus bandwidth as nccl-tests computes it."""
         collective = self.task.collective

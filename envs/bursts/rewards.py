@@ -13,8 +13,8 @@ class LayerOutcome(NamedTuple):
 
     Attributes:
         time: Time that the layer adds to an iteration, over that of the iteration on one GPU.
-        idle: Idle GPU time during the layer, over the GPU time of that iteration on all GPUs, times its
-            value.
+        idle: Idle GPU time during the layer, over the number of GPUs and the time of an iteration on one GPU,
+            times its value.
     """
 
     time: float

@@ -24,8 +24,8 @@ EPISODE_METRICS: dict[str, str] = {
     "transfers": "transfers of the schedule",
     "link_use_fraction": "time for which links are occupied, mean over links, over the collective's time",
     "n_devices": "devices of the system",
-    "valid": "0 if an action was taken that the mask forbids, else 1; with 0 the schedule, of which the other"
-    " metrics are, was completed with the first candidates, as by the agent earliest",
+    "valid": "0 if an action was taken that the mask forbids, else 1; with 0 the schedule was completed with"
+    " the first candidates, and its transfers count one after another",
 }
 """Meaning of every episode metric."""
 
@@ -41,7 +41,7 @@ class Outcome:
         schedule: The complete schedule.
         bound_s: Lower bound of its time.
         valid: Whether every action was allowed; after one that was not, the schedule is completed with the
-            first candidates.
+            first candidates, and its transfers count one after another.
     """
 
     schedule: Schedule
@@ -49,21 +49,26 @@ class Outcome:
     valid: bool = True
 
     @property
+    def time_s(self) -> float:
+        """Time of the schedule; if it is not valid, that of its transfers one after another."""
+        return self.schedule.time_s if self.valid else self.schedule.serial_time_s
+
+    @property
     def regret(self) -> float:
         """Natural logarithm of the ratio of the time to the bound."""
-        ratio = self.schedule.time_s / self.bound_s
+        ratio = self.time_s / self.bound_s
         return 0.0 if abs(ratio - 1.0) < _TIE else math.log(ratio)
 
     def metrics(self) -> dict[str, float]:
         """Return the episode metrics; see :data:`EPISODE_METRICS`."""
         schedule = self.schedule
         return {
-            "time_s": schedule.time_s,
+            "time_s": self.time_s,
             "bound_s": self.bound_s,
             "regret": self.regret,
-            "busbw_bps": 8.0 * schedule.busbw_bytes_per_s,
+            "busbw_bps": 8.0 * schedule.busbw_bytes_per_s * schedule.time_s / self.time_s,
             "transfers": float(schedule.n_transfers),
-            "link_use_fraction": float(schedule.link_busy_s().mean()) / schedule.time_s,
+            "link_use_fraction": float(schedule.link_busy_s().mean()) / self.time_s,
             "n_devices": float(schedule.task.n_devices),
             "valid": float(self.valid),
         }

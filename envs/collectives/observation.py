@@ -28,15 +28,23 @@ CANDIDATE_COLUMNS: Columns = {
     "start": Column("start after the earliest start of all candidates", "mean durations", 0.0, LARGEST),
     "duration": Column("from start to arrival", "mean durations", 0.0, LARGEST),
     "arrival": Column("arrival after the earliest of all candidates", "mean durations", 0.0, LARGEST),
-    "increase": Column("increase of the schedule's time by it", "mean durations", 0.0, LARGEST),
-    "wanted": Column("the receiver wants the chunk; else it forwards it", "0 or 1", 0.0, 1.0),
-    "holders": Column("devices that have the chunk or are sent it", "share of devices", 0.0, 1.0),
-    "lacking": Column("devices that want the chunk and are not sent it yet", "share of devices", 0.0, 1.0),
-    "farthest": Column("way from the receiver to the farthest of those", "mean durations", 0.0, LARGEST),
-    "receiver_lacks": Column(
-        "chunks that the receiver wants and is not sent yet", "share of chunks", 0.0, 1.0
+    "increase": Column("increase of the schedule's time by the transfer", "mean durations", 0.0, LARGEST),
+    "wanted": Column("the receiver wants the chunk; otherwise it only forwards it", "0 or 1", 0.0, 1.0),
+    "holders": Column(
+        "devices that have the chunk or are scheduled to receive it", "share of devices", 0.0, 1.0
     ),
-    "receiver_load": Column("time that its links need for those", "multiples of the bound", 0.0, LARGEST),
+    "lacking": Column(
+        "devices that want the chunk and are not scheduled to receive it", "share of devices", 0.0, 1.0
+    ),
+    "farthest": Column(
+        "path from the receiver to the farthest of those devices", "mean durations", 0.0, LARGEST
+    ),
+    "receiver_lacks": Column(
+        "chunks that the receiver wants and is not scheduled to receive", "share of chunks", 0.0, 1.0
+    ),
+    "receiver_load": Column(
+        "time that the receiver's links need for those chunks", "multiples of the bound", 0.0, LARGEST
+    ),
     "alternatives": Column("hops into the receiver whose sender has the chunk", "share of hops", 0.0, 1.0),
     "onward": Column(
         "hops out of the receiver over which the chunk would be useful", "share of hops", 0.0, 1.0

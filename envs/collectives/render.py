@@ -60,8 +60,11 @@ class SynthesisScene:
         done = f"{schedule.n_transfers} transfers, {time(schedule.time_s)}; lower bound {time(self.bound_s)}"
         if self.outcome is None:
             return f"so far {done}"
-        ended = "" if self.outcome.valid else "; completed after an action that the mask forbids"
-        return f"{done}, {schedule.time_s / self.bound_s:.3f} times the bound{ended}"
+        ratio = self.outcome.time_s / self.bound_s
+        if self.outcome.valid:
+            return f"{done}, {ratio:.3f} times the bound"
+        one_by_one = f"counts as its transfers one after another, {ratio:.3f} times the bound"
+        return f"{done}; not valid, an action that the mask forbids: {one_by_one}"
 
 
 def time(value_s: float) -> str:

@@ -32,22 +32,25 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     ## Description
 
     An all-gather, reduce-scatter, all-reduce, all-to-all or broadcast over some devices is a set of transfers
-    of chunks over links. Which device sends which chunk to whom, and in which order, decides how long it
-    takes. On rings, trees and hypercubes good schedules are known; on a system with several kinds of links,
-    or with broken ones, they have to be found. TACCL, TE-CCL, TACOS and ForestColl synthesise such schedules.
+    of chunks over links. The choice of senders and receivers, and the order of the transfers, determine the
+    completion time. On rings, trees and hypercubes good schedules are known; on a system with several kinds
+    of links, or with broken ones, they have to be found. TACCL, TE-CCL, TACOS and ForestColl synthesise such
+    schedules.
 
     An episode is one collective on one system. A step schedules one transfer: a chunk over a *hop*, which is
-    a link between two devices or a way over switches alone. A link serves its transfers in the order of the
-    schedule; a transfer starts when the sender has the chunk and all links of the hop are free. Reductions
-    are planned backwards in time, from the owner of a chunk to its contributors, as in TACOS: the reversed
-    plan collects partial sums. An all-reduce has two phases, a reduction and then copies.
+    a link between two devices or a path through switches only. A link serves its transfers in the order of
+    the schedule; a transfer starts when the sender has the chunk and all links of the hop are free.
+    Reductions are planned backwards in time, from the owner of a chunk to its contributors, as in TACOS: the
+    reversed plan collects partial sums. An all-reduce has two phases, a reduction and then copies.
 
     ## Action Space
 
     `Discrete(K)`: row of the candidate to schedule, K being the scenario's `candidates.most`. `action_mask`
     allows the rows that exist. Candidates are useful transfers, the earliest to arrive first: the receiver
     wants the chunk, or is closer to a device that lacks it than all that have it. An action that the mask
-    forbids ends the episode: the schedule is completed with the first candidate of every step.
+    forbids ends the episode: the schedule is completed with the first candidate of every step, and its time
+    is that of all its transfers one after another, as if no two links could be busy at once. The regret is
+    then far above that of the agents below, and `valid` is 0.
 
     ## Observation Space
 
@@ -56,7 +59,7 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     | Key | Shape | Meaning |
     | --- | --- | --- |
     | `candidates` | (K, 14) | candidate transfers, columns below |
-    | `system` | (14,) | what they have in common, columns below |
+    | `system` | (14,) | values common to all candidates, columns below |
     | `action_mask` | (K,) | 1 where an action is allowed |
 
     | Column of `candidates` | Meaning | Unit |
@@ -65,13 +68,13 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     | `start` | start after the earliest start of all candidates | mean durations |
     | `duration` | from start to arrival | mean durations |
     | `arrival` | arrival after the earliest of all candidates | mean durations |
-    | `increase` | increase of the schedule's time by it | mean durations |
-    | `wanted` | the receiver wants the chunk; else it forwards it | 0 or 1 |
-    | `holders` | devices that have the chunk or are sent it | share of devices |
-    | `lacking` | devices that want the chunk and are not sent it yet | share of devices |
-    | `farthest` | way from the receiver to the farthest of those | mean durations |
-    | `receiver_lacks` | chunks that the receiver wants and is not sent yet | share of chunks |
-    | `receiver_load` | time that its links need for those | multiples of the bound |
+    | `increase` | increase of the schedule's time by the transfer | mean durations |
+    | `wanted` | the receiver wants the chunk; otherwise it only forwards it | 0 or 1 |
+    | `holders` | devices that have the chunk or are scheduled to receive it | share of devices |
+    | `lacking` | devices that want the chunk and are not scheduled to receive it | share of devices |
+    | `farthest` | path from the receiver to the farthest of those devices | mean durations |
+    | `receiver_lacks` | chunks that the receiver wants and is not scheduled to receive | share of chunks |
+    | `receiver_load` | time that the receiver's links need for those chunks | multiples of the bound |
     | `alternatives` | hops into the receiver whose sender has the chunk | share of hops |
     | `onward` | hops out of the receiver over which the chunk would be useful | share of hops |
     | `rank` | candidates of the same hop before this one | count |
@@ -93,8 +96,9 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     | `all_to_all` | the collective is all to all | 0 or 1 |
     | `broadcast` | the collective is broadcast | 0 or 1 |
 
-    A mean duration is that of one chunk over one hop, averaged over the hops. In a reduction, senders and
-    receivers are those of the plan, so they change places in the schedule. Ratios are clipped to 100.
+    The mean duration is that of one chunk over one hop, averaged over the hops. In a reduction, senders and
+    receivers are those of the backward plan, so they change places in the schedule. Ratios are clipped to
+    100.
 
     ## Rewards
 
@@ -114,8 +118,8 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
 
     ## Episode End
 
-    Termination: when every device has or is sent all that the collective gives it, or after an action that
-    the mask forbids.
+    Termination: when every device has, or is scheduled to receive, all chunks that the collective gives it,
+    or after an action that the mask forbids.
 
     Truncation: never.
 
@@ -124,23 +128,25 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `CollectivesScenario` | `"collectives-small"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"system.topology": "torus-4x4"}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"system.topology": "torus-4x4"}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.collectives.metrics.STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`: the seed of this episode's task.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.task` the collective on its
-    network, `env.unwrapped.schedule` the schedule at the end. Schedules that are made elsewhere are played
-    with `env.unwrapped.follow(plans)`: their transfers are then the only candidates, one at a time.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib. `env.unwrapped.task` is the collective on
+    its network, and `env.unwrapped.schedule` is the schedule once the episode has ended.
+    `env.unwrapped.follow(plans)` replays a schedule made elsewhere: its transfers are then the only
+    candidates, one at a time.
 
     ## Registered Configurations
 
@@ -151,7 +157,7 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     ## Baselines
 
     The agents `ring`, `tree`, `doubling`, `direct`, `collectives/random`, `earliest`, `tacos`, `restarts`,
-    `annealing`, `milp` and learned ones. `sysgym bench collectives` evaluates them on unseen systems and
+    `collectives/annealing`, `milp` and learned ones. `sysgym bench collectives` evaluates them on unseen systems and
     `sysgym report` prints regret with confidence intervals.
 
     ## References
@@ -166,7 +172,8 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
 
     ## Version History
 
-    - v0: first version.
+    - v0: first version. Before the first release a schedule completed after a forbidden action counted with its
+      own time.
     """  # noqa: E501, a table's row is one line
 
     metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
@@ -252,7 +259,9 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
         self._time_before_s = self.time_s
         while self.outcome is None:
             self._send(0)
-        return replace(self.outcome, valid=False)
+        outcome = replace(self.outcome, valid=False)
+        self.time_s = outcome.time_s
+        return outcome
 
     def _decision_outcome(self) -> TransferOutcome:
         return TransferOutcome((self.time_s - self._time_before_s) / self.bound_s, self.outcome)

@@ -27,6 +27,7 @@ class RateActions:
         form: Scale of the actions: ``"linear"``, ``"log"`` or ``"native"``.
 
     Attributes:
+        form: Scale of the actions.
         space: Space of actions.
         native_space: Space of rates.
 
@@ -36,6 +37,7 @@ class RateActions:
 
     def __init__(self, n_hosts: int, least: float, form: str) -> None:
         check_form(form, OF_CONTROLLERS)
+        self.form = form
         self._least = least
         self.native_space = Box(np.float32(least), np.float32(1.0), (n_hosts,), np.float32)
         scaled = ActionScale(form, float(np.float32(least)), 1.0) if form != NATIVE else None
@@ -77,6 +79,7 @@ class SenderActions:
         form: Scale of the actions: ``"linear"`` or ``"native"``.
 
     Attributes:
+        form: Scale of the actions.
         space: Space of actions.
 
     Raises:
@@ -85,6 +88,7 @@ class SenderActions:
 
     def __init__(self, preset: Preset, form: str) -> None:
         check_form(form, OF_SENDERS)
+        self.form = form
         self._limit = limit = preset.action_limit
         self._window = preset.window
         self._scale = None if form == NATIVE or limit == 1.0 else ActionScale("linear", -limit, limit)

@@ -13,7 +13,7 @@ from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.backends import PACKETS, check_backend
 from sysgym.envs.congestion.episodes import ScenarioLike, resolve_scenario
 from sysgym.envs.congestion.flow.presets.base import FlowReward, Preset
-from sysgym.envs.lifecycle import Kinds, Lifecycle
+from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
 
@@ -99,7 +99,7 @@ class CongestionLifecycle(Lifecycle):
         Raises:
             NoEpisode: If no episode has begun.
         """
-        if self._network is None:
+        if self._network is None or self._phase is Phase.MADE:
             self._check_began("network")
         assert self._network is not None
         return self._network
@@ -121,8 +121,8 @@ class CongestionLifecycle(Lifecycle):
         """
         if self.backend != PACKETS:
             raise SysgymError(
-                f"{type(self).__name__}: an environment on the kernel cannot be copied or pickled, for its"
-                " network exists once; make another with the same arguments"
+                f"{type(self).__name__}: an environment on the kernel cannot be copied or pickled, because"
+                " its network exists only once; make another with the same arguments"
             )
         return self.__dict__
 

@@ -145,7 +145,8 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
 
         Args:
             seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split. An
+                option named "options", with which PettingZoo tests environments, is ignored.
 
         Raises:
             ClosedEnvironment: If the environment is closed.
@@ -154,7 +155,9 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         self._check_may_reset()
         if seed is not None:
             self._rng, _ = np_random(seed)
-        self.episode_seed = draw_episode_seed(self._rng, self._seeds, options)
+        # PettingZoo's own tests pass an option "options".
+        known = {name: value for name, value in (options or {}).items() if name != "options"}
+        self.episode_seed = draw_episode_seed(self._rng, self._seeds, known)
         drawn = self.scenario.draw(self.split, self.episode_seed)
         self._network, settings, intervals = self._kind.begin(drawn, self.episode_seed)
         self.agents = self.possible_agents[: len(intervals)]

@@ -19,6 +19,8 @@ CHUNKS_PER_THREAD = 4
 class RowThreadPool:
     """A pool of threads, the calling thread included.
 
+    A forked process has none of the threads of its parent, and starts its own.
+
     Args:
         threads: Number of threads; None: one per core available to the process.
     """
@@ -26,6 +28,7 @@ class RowThreadPool:
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or _usable_cores()
         self._pool: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
         self._row_s = float("inf")
 
     def map_rows(self, work: Callable[[int, int], None], n_rows: int) -> None:
@@ -45,9 +48,9 @@ class RowThreadPool:
 
     def close(self) -> None:
         """End the threads; they are started again when needed."""
-        if self._pool is not None:
+        if self._pool is not None and self._process == os.getpid():
             self._pool.shutdown()
-            self._pool = None
+        self._pool = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy, which starts threads of its own when needed."""
@@ -65,14 +68,20 @@ class RowThreadPool:
                 work(first, behind_last)
             return time.perf_counter() - began_s
 
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads - 1, thread_name_prefix="sysgym-worlds")
-        helpers = [self._pool.submit(take) for _ in range(n_helpers)]
+        pool = self._started()
+        helpers = [pool.submit(take) for _ in range(n_helpers)]
         try:
             busy_s = take()
         finally:
             wait(helpers)
         return busy_s + sum(helper.result() for helper in helpers)
+
+    def _started(self) -> ThreadPoolExecutor:
+        """Return the threads of this process."""
+        if self._pool is None or self._process != os.getpid():
+            self._pool = ThreadPoolExecutor(self._threads - 1, thread_name_prefix="sysgym-worlds")
+            self._process = os.getpid()
+        return self._pool
 
 
 def _usable_cores() -> int:

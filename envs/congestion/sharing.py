@@ -25,7 +25,7 @@ CONVERGED = 0.95
 
 
 class Sharing(NamedTuple):
-    """What an episode shows.
+    """Result of an episode.
 
     Attributes:
         share: Mean goodput of the first law's flows over that of all flows, in the second half; 1 is fair.

@@ -246,7 +246,7 @@ def check_arguments(num_envs: int, threads: int | None, arguments: Mapping[str, 
         raise ArgumentError('render_mode: the vector form has no window, got "human"; expected "rgb_array"')
     if arguments.get("backend") == LINUX:
         raise SysgymError(
-            f'backend: the vector form is of the simulator, got "{LINUX}"; make one'
+            f'backend: the vector form requires the simulator, got "{LINUX}"; make one'
             " environment for each network of the kernel"
         )
 

@@ -36,10 +36,10 @@ ROW_COLUMNS: Columns = {
     "place": Column("number of the stage", "share of all", 0.0, 1.0),
     "layers": Column("layers of the stage", "share of all", 0.0, 1.0),
     "load": _number(
-        "time of the stage for a microbatch, or all lengths of the rank, over the mean less 1", "ratio"
+        "time of the stage for a microbatch, or total length of the rank, over the mean, less 1", "ratio"
     ),
-    "before": _number("the same of the stage before, 0 of the first one", "ratio"),
-    "after": _number("the same of the next stage, 0 of the last one", "ratio"),
+    "before": _number("the same for the previous stage; 0 for the first stage", "ratio"),
+    "after": _number("the same for the next stage; 0 for the last stage", "ratio"),
     "memory": Column("memory that the stage needs", "share of a worker's", 0.0, MOST),
     "recompute": Column("the stage recomputes its activations", "0 or 1", 0.0, 1.0),
     "longest": _number("longest microbatch of the rank over the mean, less 1", "ratio"),
@@ -53,9 +53,9 @@ JOB_COLUMNS: Columns = {
     "stages": Column("stages", "log2", 0.0, MOST),
     "ranks": Column("data-parallel ranks", "log2", 0.0, MOST),
     "microbatches": Column("microbatches of a rank", "log2", 0.0, MOST),
-    "predicted": _number("time of the step by the profile, less 1", "ratio to a worker's computing"),
-    "measured": _number("true time of the step, less 1", "ratio to a worker's computing"),
-    "best": _number("least true time so far, less 1", "ratio to a worker's computing"),
+    "predicted": _number("time of the step by the profile, less 1", "ratio to a worker's compute time"),
+    "measured": _number("true time of the step, less 1", "ratio to a worker's compute time"),
+    "best": _number("least true time so far, less 1", "ratio to a worker's compute time"),
     "left": Column("changes left", "share", 0.0, 1.0),
 }
 """Columns of ``job``."""
@@ -64,7 +64,7 @@ _ROW_LIMITS, _JOB_LIMITS = limits(ROW_COLUMNS), limits(JOB_COLUMNS)
 
 
 class TuningState(NamedTuple):
-    """What an agent may know of an episode.
+    """State of an episode, as far as an agent may know it.
 
     Attributes:
         pipeline: The job.

@@ -36,33 +36,36 @@ from sysgym.scenarios.schema.pipelines import PipelineScenario
 
 
 class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
-    """Divide a transformer among pipeline stages and its microbatches among ranks, and measure what it does.
+    """Divide a transformer among pipeline stages and its microbatches among ranks, and measure the step time.
 
     ## Description
 
-    A transformer is trained with pipeline and data parallelism. The head makes the last stage slower, early stages need memory for the
-    activations of more microbatches, and microbatches differ in length, so that data-parallel ranks wait for the one with the longest. Recomputation of
-    activations saves memory, for a third more time of the stage.
+    A transformer is trained with pipeline and data parallelism. The head makes the last stage slower, early
+    stages need memory for the activations of more microbatches, and microbatches differ in length, so that
+    data-parallel ranks wait for the one with the longest microbatches. Recomputation of activations saves
+    memory but makes the stage take a third longer.
 
-    An episode is one job. A step makes one local change to the plan and measures the true time of a training step. The agent also sees
-    what its profile predicts, by replay: with the layers' formulas and the microbatches' lengths, without factors of layers
-    and workers and without jitter. The best plan that was measured counts.
+    An episode is one job. A step makes one local change to the plan and measures the true time of a training
+    step. The agent also sees the prediction of its profile: a replay with the formulas of the layers and the
+    lengths of the microbatches, without the factors of layers and workers and without jitter. The best
+    measured plan counts.
 
     With `job.trace` each step of a recorded trace is a job: its stages stay, its microbatches can move and take their recorded times with them, and the
     profile has the mean time of each stage. The episode seed modulo the number of steps is the step.
 
     ## Action Space
 
-    `Discrete(3 R)` for the R = `control.most_rows` rows of the observation: action h R + r makes change h to row r. `action_mask` tells which are
-    allowed, plans that do not fit into memory are not; an action that it forbids ends the episode.
+    `Discrete(3 R)` for the R = `control.most_rows` rows of the observation: action h R + r makes change h to
+    row r. `action_mask` marks the allowed actions; plans that do not fit into memory are not allowed. An
+    action that the mask forbids ends the episode.
 
     | h | Stage | Data-parallel rank |
     | --- | --- | --- |
-    | 0 | its last layer goes to the next stage | one of its microbatches changes places with one of the least loaded rank, those two that leave their loads most alike |
-    | 1 | its first layer goes to the stage before | its longest microbatches come first |
-    | 2 | it begins or ceases to recompute its activations | |
+    | 0 | moves its last layer to the next stage | swaps one of its microbatches with one of the least loaded rank, choosing the pair that makes their loads most equal |
+    | 1 | moves its first layer to the previous stage | puts its longest microbatches first |
+    | 2 | turns the recomputation of its activations on or off | |
 
-    Action 0, of the row that is neither, ends the episode.
+    Action 0, in the row that is neither a stage nor a rank, ends the episode.
 
     ## Observation Space
 
@@ -71,7 +74,7 @@ class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
     | Key | Shape | Meaning |
     | --- | --- | --- |
     | `rows` | (R, 14) | the end, the stages and the data-parallel ranks, columns below |
-    | `job` | (7,) | what they have in common, columns below |
+    | `job` | (7,) | the job as a whole, columns below |
     | `action_mask` | (3 R,) | 1 where an action is allowed |
 
     | Column of `rows` | Meaning | Unit |
@@ -81,9 +84,9 @@ class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
     | `is_stage` | the row is a stage; the others are data-parallel ranks | 0 or 1 |
     | `place` | number of the stage | share of all |
     | `layers` | layers of the stage | share of all |
-    | `load` | time of the stage for a microbatch, or all lengths of the rank, over the mean less 1 | ratio |
-    | `before` | the same of the stage before, 0 of the first one | ratio |
-    | `after` | the same of the next stage, 0 of the last one | ratio |
+    | `load` | time of the stage for a microbatch, or total length of the rank, over the mean, less 1 | ratio |
+    | `before` | the same for the previous stage; 0 for the first stage | ratio |
+    | `after` | the same for the next stage; 0 for the last stage | ratio |
     | `memory` | memory that the stage needs | share of a worker's |
     | `recompute` | the stage recomputes its activations | 0 or 1 |
     | `longest` | longest microbatch of the rank over the mean, less 1 | ratio |
@@ -96,9 +99,9 @@ class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
     | `stages` | stages | log2 |
     | `ranks` | data-parallel ranks | log2 |
     | `microbatches` | microbatches of a rank | log2 |
-    | `predicted` | time of the step by the profile, less 1 | ratio to a worker's computing |
-    | `measured` | true time of the step, less 1 | ratio to a worker's computing |
-    | `best` | least true time so far, less 1 | ratio to a worker's computing |
+    | `predicted` | time of the step by the profile, less 1 | ratio to a worker's compute time |
+    | `measured` | true time of the step, less 1 | ratio to a worker's compute time |
+    | `best` | least true time so far, less 1 | ratio to a worker's compute time |
     | `left` | changes left | share |
 
     ## Rewards
@@ -113,7 +116,7 @@ class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
 
     ## Starting State
 
-    Equal numbers of layers, microbatches as they come, recomputation where memory needs it.
+    Equal numbers of layers, microbatches in their original order, and recomputation where memory requires it.
     `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
     `reset(options={"episode_seed": 20001})` sets it.
 
@@ -128,22 +131,23 @@ class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `PipelineScenario` | `"pipeline-gpt"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"job.stages": 8}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"job.stages": 8}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.pipelines.metrics.STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`: the seed of this episode.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.pipeline` the job. A plan that is made elsewhere
-    is measured with `env.unwrapped.adopt(plan)`, which counts as a change.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, and `env.unwrapped.pipeline` is the job.
+    `env.unwrapped.adopt(plan)` measures a plan made elsewhere; it counts as a change.
 
     ## Registered Configurations
 
@@ -192,7 +196,7 @@ class PipelineTuning(PlanTuningEnv[PipelineScenario, Plan]):
 
     @property
     def truth(self) -> Truth:
-        """What the profile leaves out, which agents do not know."""
+        """Effects that the profile leaves out; agents do not know them."""
         return self._truth
 
     def action_of(self, kind: Kind, which: int) -> int:

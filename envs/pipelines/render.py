@@ -23,7 +23,7 @@ class PipelineScene:
         title: Name of the scenario.
         pipeline: The job.
         plan: The plan.
-        truth: What the profile leaves out.
+        truth: Effects that the profile leaves out.
         first_s: True time of a step at the beginning.
         best_s: Least true time so far.
     """

@@ -33,3 +33,12 @@ class PlacementEnv(DecisionEnv[PlacementScenario, Outcome]):
 
     def _decision_outcome(self) -> DecisionOutcome:
         return DecisionOutcome(self.outcome)
+
+    def _largest(self, table: str, key: str) -> int:
+        """Return the largest value of a scenario's key in all episodes of the split.
+
+        Pictures have room for it, so that all pictures of an environment have the same size, as videos
+        require.
+        """
+        own = getattr(getattr(self.scenario, table), key)
+        return int(max(self.scenario.splits[self.split].varied.get(f"{table}.{key}", (own,))))

@@ -34,7 +34,7 @@ JOB_COLUMNS: Columns = {
     "blocks": _log10("blocks of the job", ""),
     "devices": _log10("devices of a block", ""),
     "compute": _log10("compute of an iteration", "ms"),
-    "overlap": _share("compute beside which blocks are reduced with each other"),
+    "overlap": _share("compute that overlaps with the reduction over blocks"),
     "data": _log10("vector that is reduced over blocks", "MB"),
     "tensor": _log10("vector that is reduced inside a block", "MB"),
     "placed": _share("blocks that are placed"),
@@ -47,7 +47,9 @@ NODE_COLUMNS: Columns = {
     "own": _share("blocks of the current job on the node"),
     "own_near": _share("blocks of the current job below the same switch one level up"),
     "others": _share("other jobs on the node, of all jobs"),
-    "use": Column("time in which jobs alone use its fullest uplink, added up", "share", 0.0, MOST_LOAD),
+    "use": Column(
+        "sum over jobs of the time in which each, alone, uses its fullest uplink", "share", 0.0, MOST_LOAD
+    ),
     "use_near": Column("the same one level up; 0 without such a level", "share", 0.0, MOST_LOAD),
     "uplink": _log10("bandwidth of all its uplinks", "GB/s"),
 }

@@ -27,7 +27,7 @@ from sysgym.scenarios.errors import ScenarioError
 
 
 class JointPlacement(PlacementEnv):
-    """Choose a placement and programs on a system that differs from its data sheet; measurements cost.
+    """Choose a placement and programs by costly measurements on a system that deviates from its data sheet.
 
     ## Description
 
@@ -38,11 +38,11 @@ class JointPlacement(PlacementEnv):
     An episode is one problem with a list of candidates: the best distinct pairs of a placement and programs
     by nominal bandwidth, in an order drawn by the seed. Their true times are hidden. With `joint.truth` =
     "flows" they are those of a simulation of flows on links that are slower than stated, with a slow node or
-    a slow uplink, and the flows of others; of all this the observation tells nothing. With "factors" they are
-    those of the cost model with a log-normal factor for every level and every kind of collective, whose
-    deviations the observation tells. In both a measurement of one candidate is informative about others that
-    spend time on the same links; the observation contains the shares of time. The reward uses the expected
-    time over all traffic of others, which cannot be measured directly.
+    a slow uplink, and the flows of others; the observation contains none of this. With "factors" they are
+    those of the cost model with a log-normal factor for every level and every kind of collective; the
+    observation contains the standard deviations of the factors. In both cases a measurement of one candidate
+    is informative about others that spend time on the same links; the observation contains the shares of
+    time. The reward uses the time expected over the traffic of others, which cannot be measured directly.
 
     ## Action Space
 
@@ -57,27 +57,27 @@ class JointPlacement(PlacementEnv):
 
     | Key | Shape | Meaning |
     | --- | --- | --- |
-    | `candidates` | (K, 15) | what is known of each, columns below |
-    | `budget` | (8,) | what measuring costs, and how far off things can be if that is told, columns below |
+    | `candidates` | (K, 15) | known properties of the candidates, columns below |
+    | `budget` | (8,) | cost of measurements and, if disclosed, size of the deviations, columns below |
     | `action_mask` | (2K,) | 1 where an action is allowed |
 
     | Column of `candidates` | Meaning | Unit |
     | --- | --- | --- |
     | `exists` | there is a candidate in this row | 0 or 1 |
     | `nominal` | time by the nominal bandwidths | ln of the ratio to the default's nominal time |
-    | `level_0` | nominal time that the links of level 0 bound | share of the nominal time |
-    | `level_1` | nominal time that the links of level 1 bound | share of the nominal time |
-    | `level_2` | nominal time that the links of level 2 bound | share of the nominal time |
-    | `level_3` | nominal time that the links of level 3 bound | share of the nominal time |
+    | `level_0` | nominal time limited by the links of level 0 | share of the nominal time |
+    | `level_1` | nominal time limited by the links of level 1 | share of the nominal time |
+    | `level_2` | nominal time limited by the links of level 2 | share of the nominal time |
+    | `level_3` | nominal time limited by the links of level 3 | share of the nominal time |
     | `AR` | nominal time that links carry all-reduces | share of the nominal time |
     | `RS` | nominal time that links carry reduce-scatters | share of the nominal time |
     | `AG` | nominal time that links carry all-gathers | share of the nominal time |
     | `R` | nominal time that links carry reduces | share of the nominal time |
     | `B` | nominal time that links carry broadcasts | share of the nominal time |
     | `latency` | nominal time that is latency | share of the nominal time |
-    | `measured` | times it was measured | count |
-    | `mean` | measured times, mean of the logarithms; 0: none | ln of the ratio to the default's nominal time |
-    | `sd` | standard deviation of the same; 0: fewer than two | ln |
+    | `measured` | number of measurements | count |
+    | `mean` | mean logarithm of the measured times; 0: none | ln of the ratio to the default's nominal time |
+    | `sd` | standard deviation of these logarithms; 0: fewer than two | ln |
 
     | Column of `budget` | Meaning | Unit |
     | --- | --- | --- |
@@ -86,12 +86,12 @@ class JointPlacement(PlacementEnv):
     | `price` | price of a measurement | reward |
     | `noise` | standard deviation of a measurement's noise | ln |
     | `level_error` | standard deviation of a level's true bandwidth over the nominal one | ln |
-    | `collective_error` | standard deviation of what a kind of collective reaches of it | ln |
-    | `background` | mean of what others' traffic takes of every uplink | share of its bandwidth |
-    | `background_sd` | standard deviation of the same from measurement to measurement | share of the bandwidth |
+    | `collective_error` | standard deviation of the share that a kind of collective reaches | ln |
+    | `background` | mean traffic of others on every uplink | share of its bandwidth |
+    | `background_sd` | standard deviation of the same between measurements | share of the bandwidth |
 
-    The default placement takes the axes in the order given; its reductions are all-reduces. From `noise` on,
-    the columns of `budget` are 0 if nothing is told: with `joint.truth` = "flows".
+    The default placement takes the axes in the order given; its reductions are all-reduces. With
+    `joint.truth` = "flows" nothing is disclosed: the columns of `budget` from `noise` on are 0.
 
     ## Rewards
 
@@ -104,7 +104,7 @@ class JointPlacement(PlacementEnv):
 
     ## Starting State
 
-    The problem and what is hidden of one episode seed, without measurements. `reset(seed=...)` seeds the
+    The problem and the hidden state of one episode seed, without measurements. `reset(seed=...)` seeds the
     generator that draws the episode seed from the split's range; `reset(options={"episode_seed": 20001})`
     sets it.
 
@@ -120,29 +120,31 @@ class JointPlacement(PlacementEnv):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `PlacementScenario` | `"joint-unseen"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"joint.budget": 5}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"joint.budget": 5}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.placement.metrics.STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`: the seed of this episode's problem.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.problem` the problem and
-    `env.unwrapped.candidate(row)` the matrix and programs of a candidate. `env.unwrapped.truth` is the hidden
-    state, for oracles.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib. `env.unwrapped.problem` is the problem,
+    and `env.unwrapped.candidate(row)` returns the matrix and programs of a candidate. `env.unwrapped.truth`
+    is the hidden state, for oracles.
 
     ## Registered Configurations
 
     One id, `sysgym/JointPlacement-v0`; `scenario` selects the configuration: `joint-unseen`,
-    `joint-unseen-noisy` (more that no model explains), `joint-unseen-matched` (the truth is the model that agents have been told), or a file of your own.
-    Scenarios of the other environments of the family can be used too.
+    `joint-unseen-noisy` (larger deviations that no model explains), `joint-unseen-matched` (the truth follows
+    the model that agents know), or a file of your own. Scenarios of the other environments of the family can
+    be used too.
 
     ## Baselines
 
@@ -154,12 +156,12 @@ class JointPlacement(PlacementEnv):
 
     - Xie, Norman, Grewe, Vytiniotis: Synthesizing Optimal Parallelism Placement and Reduction Strategies on
       Hierarchical Systems for Deep Learning (P2). MLSys 2022, arXiv 2110.10548. Placements and programs
-      ranked by a simulator, the best ones measured. The models of what is hidden are our own.
+      ranked by a simulator, the best ones measured. The models of the hidden state are our own.
 
     ## Version History
 
-    - v0: first version. Before the first release `joint-unseen` had hidden factors, as `joint-unseen-matched`,
-      and latencies of rings were added to their time on links.
+    - v0: first version. Before the first release `joint-unseen` had hidden factors, like
+      `joint-unseen-matched`, and latencies of rings were added to their time on links.
     """  # noqa: E501, a table's row is one line
 
     STEP_METRICS = NAMES_OF_A_STEP
@@ -282,6 +284,8 @@ class JointPlacement(PlacementEnv):
             times=self.candidates.times[self.order],
             measured_s=tuple(map(tuple, self.measured_s)),
             budget=self.joint.budget,
+            most_candidates=self._rows,
+            most_budget=self._largest("joint", "budget"),
             committed=self.committed,
             true_s=self.truth.times_s if self.outcome is not None else None,
             outcome=self.outcome,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 STEP_METRICS: dict[str, str] = {
     "steps": "decisions taken",
-    "steps_left": "decisions that are left at most",
+    "steps_left": "maximum number of decisions left",
     "allowed": "actions that the mask allows",
     "default_time_s": "time of the default, axes in the given order or an all-reduce (placement, program), s",
     "default_nominal_s": "nominal time of the default (joint), s",
     "time_s": "time of the program's collectives so far (program), s",
     "measurements": "measurements taken (joint)",
-    "measured_time_s": "what the last step measured (joint, absent: nothing), s",
+    "measured_time_s": "time measured in the last step (joint; absent: none), s",
 }
 """Meaning of every metric of a step."""
 
@@ -22,16 +22,16 @@ EPISODE_METRICS: dict[str, str] = {
     "default_time_s": (
         "time of all reductions under the default: axes in the order given, or a single all-reduce, s"
     ),
-    "best_time_s": "time of all reductions under the best choice there is, found exactly, s",
+    "best_time_s": "time of all reductions under the exact optimum, s",
     "worst_time_s": "time of all reductions under the worst placement or candidate (placement, joint), s",
     "speedup": "default_time_s / time_s",
     "best_speedup": "default_time_s / best_time_s",
     "regret": "ln(time_s / best_time_s): 0 for the optimum",
-    "optimal": "1 if regret is 0, else 0",
+    "optimal": "1 if regret is 0 and the choice is valid, else 0",
     "valid": "0 if an action was taken that the mask forbids or the program does not reduce, else 1",
     "placement_range": "worst_time_s / best_time_s (placement)",
-    "n_placements": "placements there are (placement)",
-    "n_candidates": "candidates there are (joint)",
+    "n_placements": "number of placements (placement)",
+    "n_candidates": "number of candidates (joint)",
     "n_levels": "levels that the reduction spans (program)",
     "program_steps": "collectives of the program (program)",
     "best_program_steps": "collectives of the best program (program)",
@@ -58,7 +58,7 @@ JOBS_METRICS: dict[str, str] = {
     "default_slowdown": "mean slowdown, as mean_slowdown, of the default: one node filled after another",
     "speedup": "default_slowdown / mean_slowdown",
     "estimated_slowdown": "the mean slowdown in closed form (absent: not all jobs were placed)",
-    "nodes_per_job": "nodes that a job lies on, mean over jobs (absent: not all jobs were placed)",
+    "nodes_per_job": "nodes occupied by a job, mean over jobs (absent: not all jobs were placed)",
     "n_jobs": "jobs",
     "valid": "0 if an action was taken that the mask forbids, else 1",
 }
@@ -116,6 +116,6 @@ class Outcome:
             "speedup": math.exp(self.log_speedup),
             "best_speedup": math.exp(log_ratio(self.default_time_s, self.best_time_s)),
             "regret": self.regret,
-            "optimal": float(self.regret == 0.0),
+            "optimal": float(self.valid and self.regret == 0.0),
             "valid": float(self.valid),
         }

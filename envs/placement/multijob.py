@@ -31,22 +31,22 @@ class MultiJobPlacement(PlacementEnv):
 
     ## Description
 
-    Two to eight training jobs share a system. A job has blocks of devices that a tensor axis joins inside a
-    node, and a data axis over its blocks. An iteration is compute that nothing overlaps with, the reduction
-    inside blocks, and then the rest of the compute beside the reduction over blocks. A job in one node loads
-    no uplink; a job on several nodes shares their uplinks with the other jobs there. Large jobs have to be
-    spread, and a bad choice of nodes makes several jobs wait for the same uplinks.
+    Two to eight training jobs share a system. A job has blocks of devices, joined by a tensor axis inside a
+    node, and a data axis over its blocks. An iteration consists of compute without overlap, the reduction
+    inside blocks, and then the rest of the compute, overlapped with the reduction over blocks. A job in one
+    node loads no uplink; a job on several nodes shares their uplinks with the other jobs there. Large jobs
+    have to be spread, and a bad choice of nodes makes several jobs wait for the same uplinks.
 
     An episode places all jobs, those with the largest blocks first. Every step puts the next block of the
     current job on a node. When the last block is placed, all jobs run at once as flows that share links by
-    max-min fairness. A job's slowdown is its duration over that when it is alone on the system, packed in as
-    few nodes as can be. The aim is the least mean slowdown.
+    max-min fairness. The slowdown of a job is its duration divided by its duration alone on the system,
+    packed into as few nodes as possible. The aim is the least mean slowdown.
 
     ## Action Space
 
-    `Discrete(16)`: the node of the next block. `action_mask` allows nodes with enough free devices; the
-    blocks of later jobs always find room. An action that the mask forbids ends the episode with the slowdown
-    of the default.
+    `Discrete(16)`: the node of the next block. `action_mask` allows nodes with enough free devices; there is
+    always room for the blocks of later jobs. An action that the mask forbids ends the episode with the
+    slowdown of the default.
 
     ## Observation Space
 
@@ -56,7 +56,7 @@ class MultiJobPlacement(PlacementEnv):
     | --- | --- | --- |
     | `jobs` | (8, 9) | the jobs in the order in which they are placed, columns below |
     | `nodes` | (16, 8) | the nodes, columns below |
-    | `action_mask` | (16,) | 1 where the next block may lie |
+    | `action_mask` | (16,) | 1 where the next block may be placed |
 
     | Column of `jobs` | Meaning | Unit |
     | --- | --- | --- |
@@ -65,7 +65,7 @@ class MultiJobPlacement(PlacementEnv):
     | `blocks` | blocks of the job | log10 |
     | `devices` | devices of a block | log10 |
     | `compute` | compute of an iteration | log10 ms |
-    | `overlap` | compute beside which blocks are reduced with each other | share |
+    | `overlap` | compute that overlaps with the reduction over blocks | share |
     | `data` | vector that is reduced over blocks | log10 MB |
     | `tensor` | vector that is reduced inside a block | log10 MB |
     | `placed` | blocks that are placed | share |
@@ -77,7 +77,7 @@ class MultiJobPlacement(PlacementEnv):
     | `own` | blocks of the current job on the node | share |
     | `own_near` | blocks of the current job below the same switch one level up | share |
     | `others` | other jobs on the node, of all jobs | share |
-    | `use` | time in which jobs alone use its fullest uplink, added up | share |
+    | `use` | sum over jobs of the time in which each, alone, uses its fullest uplink | share |
     | `use_near` | the same one level up; 0 without such a level | share |
     | `uplink` | bandwidth of all its uplinks | log10 GB/s |
 
@@ -90,7 +90,7 @@ class MultiJobPlacement(PlacementEnv):
     | --- | --- |
     | `default` | `speedup`: on the last step, ln(mean slowdown of the default / of the placement chosen); `invalid`: -1 for an action that the mask forbids |
 
-    The default fills one node after another, jobs in their order.
+    The default placement fills one node after another with the jobs in their order.
 
     ## Starting State
 
@@ -108,22 +108,22 @@ class MultiJobPlacement(PlacementEnv):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `PlacementScenario` | `"multi-job-unseen"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"jobs.jobs_max": 3}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"jobs.overlap_max": 0.0}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.placement.metrics.JOBS_STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `JOBS_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `JOBS_METRICS` there.
     - `episode_seed`: the seed of this episode's jobs.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.system` the jobs and both
-    models of their slowdowns, `env.unwrapped.counts` the blocks of each job on each node.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib. `env.unwrapped.system` has the jobs and
+    both models of their slowdowns, and `env.unwrapped.counts` the number of blocks of each job on each node.
 
     ## Registered Configurations
 
@@ -248,7 +248,14 @@ class MultiJobPlacement(PlacementEnv):
         return metrics
 
     def _scene(self) -> JobsScene:
-        return JobsScene(self.scenario.name, self.system, self.counts.copy(), self._slowdowns, self.outcome)
+        return JobsScene(
+            title=self.scenario.name,
+            system=self.system,
+            counts=self.counts.copy(),
+            most_jobs=self._largest("jobs", "jobs_max"),
+            slowdowns=self._slowdowns,
+            outcome=self.outcome,
+        )
 
     def _text(self) -> str:
         return jobs_text(self._scene())

@@ -85,7 +85,7 @@ LEVEL_COLUMNS: Columns = {
 AXIS_COLUMNS: Columns = {
     "exists": _flag("the problem has this axis"),
     "size": _log10("its size"),
-    "left": _log10("what of its size is not placed yet"),
+    "left": _log10("part of its size that is not placed yet"),
     "load": _share("bytes of the reductions over it", "all reductions' bytes"),
 }
 """Columns of ``axes``."""
@@ -126,7 +126,7 @@ CANDIDATE_COLUMNS: Columns = {
     "exists": _flag("there is a candidate in this row"),
     "nominal": _ln("time by the nominal bandwidths", "the ratio to the default's nominal time"),
     **{
-        f"level_{level}": _share(f"nominal time that the links of level {level} bound", "the nominal time")
+        f"level_{level}": _share(f"nominal time limited by the links of level {level}", "the nominal time")
         for level in range(MOST_LEVELS)
     },
     **{
@@ -134,9 +134,9 @@ CANDIDATE_COLUMNS: Columns = {
         for one, name in COLLECTIVE_NAMES.items()
     },
     "latency": _share("nominal time that is latency", "the nominal time"),
-    "measured": Column("times it was measured", "count", 0.0, 1e5),
-    "mean": _ln("measured times, mean of the logarithms; 0: none", "the ratio to the default's nominal time"),
-    "sd": Column("standard deviation of the same; 0: fewer than two", "ln", 0.0, LARGEST),
+    "measured": Column("number of measurements", "count", 0.0, 1e5),
+    "mean": _ln("mean logarithm of the measured times; 0: none", "the ratio to the default's nominal time"),
+    "sd": Column("standard deviation of these logarithms; 0: fewer than two", "ln", 0.0, LARGEST),
 }
 """Columns of ``candidates``."""
 
@@ -149,12 +149,10 @@ BUDGET_COLUMNS: Columns = {
         "standard deviation of a level's true bandwidth over the nominal one", "ln", 0.0, 3.0
     ),
     "collective_error": Column(
-        "standard deviation of what a kind of collective reaches of it", "ln", 0.0, 3.0
+        "standard deviation of the share that a kind of collective reaches", "ln", 0.0, 3.0
     ),
-    "background": _share("mean of what others' traffic takes of every uplink", "its bandwidth"),
-    "background_sd": _share(
-        "standard deviation of the same from measurement to measurement", "the bandwidth"
-    ),
+    "background": _share("mean traffic of others on every uplink", "its bandwidth"),
+    "background_sd": _share("standard deviation of the same between measurements", "the bandwidth"),
 }
 """Columns of ``budget``."""
 

@@ -150,7 +150,7 @@ class ProgramTables:
 
 
 class JointState(NamedTuple):
-    """What is known of K candidates.
+    """Known properties of K candidates.
 
     Attributes:
         problem: The problem.

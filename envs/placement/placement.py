@@ -59,9 +59,9 @@ class CollectivePlacement(PlacementEnv):
     | --- | --- | --- |
     | `levels` | (4, 7) | the system, columns below |
     | `axes` | (4, 4) | the axes, columns below |
-    | `reductions` | (4, 6) | what is reduced, columns below |
+    | `reductions` | (4, 6) | the reductions, columns below |
     | `matrix` | (4, 4) | log10 of the factors placed so far, rows axes, columns levels |
-    | `next` | (7,) | the decision that is due, columns below |
+    | `next` | (7,) | the next decision, columns below |
     | `action_mask` | (4,) | 1 where an axis may get the next prime |
 
     | Column of `levels` | Meaning | Unit |
@@ -78,7 +78,7 @@ class CollectivePlacement(PlacementEnv):
     | --- | --- | --- |
     | `exists` | the problem has this axis | 0 or 1 |
     | `size` | its size | log10 |
-    | `left` | what of its size is not placed yet | log10 |
+    | `left` | part of its size that is not placed yet | log10 |
     | `load` | bytes of the reductions over it | share of all reductions' bytes |
 
     | Column of `reductions` | Meaning | Unit |
@@ -130,23 +130,25 @@ class CollectivePlacement(PlacementEnv):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `PlacementScenario` | `"p2-systems"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"problem.axes": [4, 16]}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"problem.axes_max": 2}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.placement.metrics.STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`: the seed of this episode's problem.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.problem` the problem,
-    `env.unwrapped.task` all placements with their times. Where the scenario's `system.stated_log_sd` is not 0, both
-    are as agents are told; `env.unwrapped.truth` has the true times, which decide, for oracles and pictures.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib. `env.unwrapped.problem` is the problem,
+    and `env.unwrapped.task` has all placements with their times. If the scenario's `system.stated_log_sd` is
+    not 0, both use the stated system that agents see; `env.unwrapped.truth` has the true times, which
+    determine the reward, for oracles and pictures.
 
     ## Registered Configurations
 
@@ -250,7 +252,15 @@ class CollectivePlacement(PlacementEnv):
         }
 
     def _scene(self) -> PlacementScene:
-        return PlacementScene(self.scenario.name, self.truth, tuple(self.chosen), self.matrix, self.outcome)
+        given = len(self.scenario.problem.reductions)
+        return PlacementScene(
+            title=self.scenario.name,
+            task=self.truth,
+            chosen=tuple(self.chosen),
+            matrix=self.matrix,
+            most_reductions=given or self._largest("problem", "reductions_max"),
+            outcome=self.outcome,
+        )
 
     def _text(self) -> str:
         return placement_text(self._scene())

@@ -49,10 +49,10 @@ class ReductionProgram(PlacementEnv):
     `Discrete(45)`: instruction `5 * pattern + collective`, with the patterns of
     `emulator.accelerators.programs` in their order and the collectives all-reduce, reduce-scatter,
     all-gather, reduce, broadcast. The first 1, 4 and 9 patterns are those of one, two and three levels: all;
-    inside, across, masters; and so on. `env.unwrapped.action_of("inside:RS")` and `instruction_of(5)` convert
-    between the two. `action_mask` allows the instructions whose preconditions hold (`mask="valid"`), or of
-    these only the ones after which the reduction can be completed in the remaining steps (`"live"`). An
-    action that the mask forbids ends the episode with the time of the all-reduce.
+    then inside, across, masters; and so on. `env.unwrapped.action_of("inside:RS")` and `instruction_of(5)`
+    convert between the two. `action_mask` allows the instructions whose preconditions hold (`mask="valid"`),
+    or only those of them after which the reduction can still be completed in the remaining steps (`"live"`).
+    An action that the mask forbids ends the episode with the time of the all-reduce.
 
     ## Observation Space
 
@@ -62,7 +62,7 @@ class ReductionProgram(PlacementEnv):
     | --- | --- | --- |
     | `levels` | (3, 6) | the levels that the reduction spans, outermost first, columns below |
     | `progress` | (3,) | size and steps, columns below |
-    | `holds` | (8, 64) | what devices hold: 1 at (i, 8 r + c) where device i's copy of row r includes device c's contribution |
+    | `holds` | (8, 64) | data of the devices: 1 at (i, 8 r + c) where device i's copy of row r includes device c's contribution |
     | `costs` | (45,) | ln of an action's time over the all-reduce's; 0 where it is not valid |
     | `action_mask` | (45,) | 1 where an action is allowed |
 
@@ -113,23 +113,24 @@ class ReductionProgram(PlacementEnv):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `PlacementScenario` | `"program-p2"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"problem.program_steps": 3}` |
-    | `mask` | str | `"live"` | `"live"` or `"valid"`: what the mask allows |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"problem.program_steps": 3}` |
+    | `mask` | str | `"live"` | actions that the mask allows: `"live"` or `"valid"` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.placement.metrics.STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`: the seed of this episode's problem.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.task` the reduction with
-    the times of all instructions, `env.unwrapped.program` the program so far.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib. `env.unwrapped.task` is the reduction
+    with the times of all instructions, and `env.unwrapped.program` is the program so far.
 
     ## Registered Configurations
 

@@ -42,11 +42,11 @@ CHECKPOINT_METRICS: dict[str, str] = {
     "flagged_tasks": "tasks flagged or acted on so far",
     "true_flags": "stragglers flagged in time so far",
     "false_flags": "flags so far of tasks that are no stragglers",
-    "late_flags": "flags so far of tasks that had run for the threshold already",
-    "relaunches": "attempts killed and started anew so far (mitigation)",
+    "late_flags": "flags so far of tasks that had already run for the threshold",
+    "relaunches": "attempts killed and restarted so far (mitigation)",
     "copies": "copies started so far (mitigation)",
     "waiting_tasks": "tasks that wait for a machine for their next attempt (mitigation)",
-    "free_machines": "machines that nobody uses (mitigation with a limit)",
+    "free_machines": "unused machines (mitigation with a limit)",
     "used_s": "machine-seconds of all attempts so far (mitigation)",
     "wasted_s": "machine-seconds of attempts that were killed or lost so far (mitigation)",
 }
@@ -55,14 +55,14 @@ CHECKPOINT_METRICS: dict[str, str] = {
 EPISODE_METRICS: dict[str, str] = {
     "n_tasks": "tasks of the job",
     "stragglers": "tasks whose first attempt takes at least the threshold",
-    "threshold_s": "latency from which on a task is a straggler, s",
+    "threshold_s": "least latency of a straggler, s",
     "tpr": "stragglers flagged in time, of all stragglers; equals recall",
     "fnr": "stragglers not flagged in time, of all stragglers",
     "fpr": "other tasks flagged, of all other tasks",
     "precision": "stragglers among the flags that were raised in time (absent: no flag)",
     "recall": "stragglers flagged in time, of all stragglers",
     "f1": "harmonic mean of precision and recall, 0 without a true flag",
-    "f1_over_time": "mean of F1 at every tenth of the threshold: what waiting for the clock does not earn",
+    "f1_over_time": "mean of F1 at every tenth of the threshold, which rewards early flags",
     **{
         f"{name}_at_{percent}": f"{meaning} {percent} % of the threshold after the job's submission"
         for name, meaning in CURVES.items()
@@ -70,17 +70,17 @@ EPISODE_METRICS: dict[str, str] = {
     },
     "true_flags": "stragglers flagged in time",
     "false_flags": "flags of tasks that are no stragglers",
-    "late_flags": "flags of tasks that had run for the threshold already; they count as missed",
+    "late_flags": "flags of tasks that had already run for the threshold; they count as missed",
     "lead_time_mean_s": "threshold less elapsed time at the flag, mean over true flags, s",
     "lead_time_mean": "threshold less elapsed time at the flag, over the threshold, mean over true flags",
     "recall_p90_p95": "recall of stragglers with a latency from the job's quantile 0.9 to below 0.95",
     "recall_p95_p99": "recall of stragglers with a latency from the job's quantile 0.95 to below 0.99",
     "recall_p99_max": "recall of stragglers with a latency from the job's quantile 0.99 on",
-    "completion_s": "when the job completed, after its submission, s",
-    "completion_unaided_s": "when it completes if nobody acts, s",
+    "completion_s": "completion time of the job, after its submission, s",
+    "completion_unaided_s": "completion time of the job without any action, s",
     "completion_reduction": "1 - completion_s / completion_unaided_s (mitigation)",
     "completion_reduction_oracle": (
-        "largest completion_reduction found by one who knows all durations (mitigation)"
+        "largest completion_reduction found with knowledge of all durations (mitigation)"
     ),
     "completion_reduction_unlimited": (
         "share by which the job completes earlier if every task were relaunched at its flag (prediction)"
@@ -93,10 +93,10 @@ EPISODE_METRICS: dict[str, str] = {
         " machines, none if it has no limit (prediction)"
     ),
     "completion_reduction_limited_oracle": (
-        "largest completion_reduction_limited found by one who knows all durations (prediction)"
+        "largest completion_reduction_limited found with knowledge of all durations (prediction)"
     ),
     "waste_share": "machine-seconds killed or lost, over those of the job without action (mitigation)",
-    "relaunches": "attempts killed and started anew (mitigation)",
+    "relaunches": "attempts killed and restarted (mitigation)",
     "copies": "copies started (mitigation)",
 }
 """Meaning of every episode metric."""

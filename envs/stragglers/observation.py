@@ -29,8 +29,8 @@ TASK_COLUMNS: Columns = {
     "pending": Column("the task has not started", "0 or 1", 0.0, 1.0),
     "running": Column("an attempt of it runs", "0 or 1", 0.0, 1.0),
     "finished": Column("it has finished", "0 or 1", 0.0, 1.0),
-    "elapsed": Column("how long its oldest running attempt has run", "windows", 0.0, LARGEST),
-    "latency": Column("of a finished task, from its start to its end", "windows", 0.0, LARGEST),
+    "elapsed": Column("run time of its oldest running attempt", "windows", 0.0, LARGEST),
+    "latency": Column("time of a finished task from its start to its end", "windows", 0.0, LARGEST),
     "flagged": Column("it was flagged, relaunched or copied before", "0 or 1", 0.0, 1.0),
     "attempts": Column("attempts started", "count", 0.0, LARGEST),
 }
@@ -38,20 +38,20 @@ TASK_COLUMNS: Columns = {
 
 JOB_COLUMNS: Columns = {
     "share_finished": Column("tasks that have finished", "fraction of tasks", 0.0, 1.0),
-    "checkpoint": Column("decisions taken before", "count", 0.0, LARGEST),
-    "threshold": Column("latency from which on a task is a straggler; 0: not known", "windows", 0.0, LARGEST),
+    "checkpoint": Column("number of previous decisions", "count", 0.0, LARGEST),
+    "threshold": Column("least latency of a straggler; 0: not known", "windows", 0.0, LARGEST),
     "latency_q25": Column("quantile 0.25 of finished tasks' latencies", "windows", 0.0, LARGEST),
     "latency_q50": Column("quantile 0.5 of the same", "windows", 0.0, LARGEST),
     "latency_q75": Column("quantile 0.75 of the same", "windows", 0.0, LARGEST),
     "latency_q90": Column("quantile 0.9 of the same", "windows", 0.0, LARGEST),
-    "free_machines": Column("machines that nobody uses; -1: no limit", "fraction of tasks", -1.0, LARGEST),
+    "free_machines": Column("unused machines; -1: no limit", "fraction of tasks", -1.0, LARGEST),
     "n_tasks": Column("tasks of the job", "fraction of N", 0.0, 1.0),
 }
 """Columns of ``job``."""
 
 
 class JobLayout(NamedTuple):
-    """What is known of jobs before any episode.
+    """Properties of jobs that are known before any episode.
 
     Attributes:
         tasks_max: Number N of tasks at most.
@@ -68,7 +68,7 @@ class JobLayout(NamedTuple):
 
 
 class JobState(NamedTuple):
-    """What an agent may know of a job of n tasks at a checkpoint.
+    """State of a job of n tasks at a checkpoint, as far as an agent may know it.
 
     Attributes:
         tasks_max: Number N of tasks at most.

@@ -44,7 +44,7 @@ class PredictionEpisode(Episode):
         return np.flatnonzero((chosen == 1) & self.can_act())
 
     def outcome(self, before: Flags) -> PredictionOutcome:
-        """Return how right the new flags are."""
+        """Return the correctness of the new flags."""
         flags = self.flags
         stragglers = int(flags.stragglers.sum())
         new = flags.flagged & ~before.flagged
@@ -82,8 +82,8 @@ class StragglerPrediction(StragglerEnv):
     ## Action Space
 
     `MultiBinary(N)`, where N is the scenario's `jobs.tasks_max`: 1 flags a task. Flags are permanent; 0 does
-    not remove one. Flags of tasks that do not run, do not exist or are already flagged have no effect; `mask`
-    is 1 for the tasks that can be flagged.
+    not remove one. Flags on tasks that are not running, do not exist or are already flagged have no effect;
+    `mask` is 1 for the tasks that can be flagged.
 
     ## Observation Space
 
@@ -98,26 +98,30 @@ class StragglerPrediction(StragglerEnv):
     | `job` | (9,) | the job as a whole, columns below |
     | `mask` | (N,) | 1 where a flag would count |
 
+    Some traces have one mean of a counter for each task. It is withheld until the task has finished (scenarios
+    such as `alibaba-2018-hour`). Then the mean is right, and the last window has the use of the whole life over
+    the length of that window: do not use it.
+
     | Column of `tasks` | Meaning | Unit |
     | --- | --- | --- |
     | `pending` | the task has not started | 0 or 1 |
     | `running` | an attempt of it runs | 0 or 1 |
     | `finished` | it has finished | 0 or 1 |
-    | `elapsed` | how long its oldest running attempt has run | windows |
-    | `latency` | of a finished task, from its start to its end | windows |
+    | `elapsed` | run time of its oldest running attempt | windows |
+    | `latency` | time of a finished task from its start to its end | windows |
     | `flagged` | it was flagged, relaunched or copied before | 0 or 1 |
     | `attempts` | attempts started | count |
 
     | Column of `job` | Meaning | Unit |
     | --- | --- | --- |
     | `share_finished` | tasks that have finished | fraction of tasks |
-    | `checkpoint` | decisions taken before | count |
-    | `threshold` | latency from which on a task is a straggler; 0: not known | windows |
+    | `checkpoint` | number of previous decisions | count |
+    | `threshold` | least latency of a straggler; 0: not known | windows |
     | `latency_q25` | quantile 0.25 of finished tasks' latencies | windows |
     | `latency_q50` | quantile 0.5 of the same | windows |
     | `latency_q75` | quantile 0.75 of the same | windows |
     | `latency_q90` | quantile 0.9 of the same | windows |
-    | `free_machines` | machines that nobody uses; -1: no limit | fraction of tasks |
+    | `free_machines` | unused machines; -1: no limit | fraction of tasks |
     | `n_tasks` | tasks of the job | fraction of N |
 
     All values are at least 0 (`free_machines`: -1) and at most 1e9; shares are at most 1. A finished task
@@ -154,19 +158,20 @@ class StragglerPrediction(StragglerEnv):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `StragglerScenario` | `"google-2011"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"jobs.informativeness": 0.5}` |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"jobs.informativeness": 0.5}` |
     | `source` | `JobSource` or None | None | source of jobs other than the scenario: an object with `job(split, episode_seed) -> Job` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`. They reveal the true stragglers, so
       agents may learn from them but must not use them for decisions.
     - `metrics`: dict of the checkpoint's metrics, see `sysgym.envs.stragglers.metrics.CHECKPOINT_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`, `time_s`: the seed of this episode's job, and time since its submission.
 
     ## Registered Configurations
@@ -180,7 +185,7 @@ class StragglerPrediction(StragglerEnv):
     ## Baselines
 
     The agents `none`, `flag_all`, `random_rate`, rules such as `spark` and `late`, predictors such as `gbtr`,
-    `nurd`, `pu_bagging` and `wrangler`, and `oracle` (privileged). `sysgym bench stragglers` evaluates them
+    `nurd`, `pu_bagging` and `wrangler`, and `stragglers/oracle` (privileged). `sysgym bench stragglers` evaluates them
     on held-out jobs and `sysgym report` prints scores with confidence intervals.
 
     ## References

@@ -34,7 +34,7 @@ class JobView:
         threshold: Latency at and above which a task is a straggler; NaN if unknown.
         quantiles: Quantiles .25, .5, .75 and .9 of the latencies of finished tasks; 0 before any.
         share_finished: Share of the tasks that have finished.
-        checkpoint: Number of decisions taken before.
+        checkpoint: Number of previous decisions.
         free_machines: Number of free machines divided by n; -1 for no limit.
     """
 

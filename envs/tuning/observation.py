@@ -32,12 +32,12 @@ BUCKET_COLUMNS: Columns = {
     "size": Column("gradients of the bucket", "log10 of MB", -MOST, MOST),
     "layers": Column("layers of the bucket", "share of all", 0.0, 1.0),
     "place": Column("place in the order in which buckets are sent", "share of all", 0.0, 1.0),
-    "transfer": _time("its time on the channel by the profile"),
-    "ready": _time("when it may be sent, by the profile"),
-    "wait": _time("from then to its first byte"),
-    "arrival": _time("when it has arrived"),
-    "slack": _time("from its arrival to when its first layer could compute"),
-    "stall": _time("how long computing waits for it"),
+    "transfer": _time("time of its transfer, by the profile"),
+    "ready": _time("time from which it may be sent, by the profile"),
+    "wait": _time("from then until its first byte is sent"),
+    "arrival": _time("time at which it has arrived"),
+    "slack": _time("from its arrival until its first layer could compute"),
+    "stall": _time("time that computing waits for it"),
 }
 """Columns of ``buckets``."""
 
@@ -58,7 +58,7 @@ _BUCKET_LIMITS, _JOB_LIMITS = limits(BUCKET_COLUMNS), limits(JOB_COLUMNS)
 
 
 class TuningState(NamedTuple):
-    """What an agent may know of an episode.
+    """State of an episode, as far as an agent may know it.
 
     Attributes:
         scenario: The drawn scenario.

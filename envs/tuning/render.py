@@ -1,4 +1,4 @@
-"""Pictures and texts of a training step: computing above, the transfers of buckets below."""
+"""Pictures and texts of a training step: computing above, bucket transfers below."""
 
 from __future__ import annotations
 

@@ -23,23 +23,25 @@ from sysgym.scenarios.schema.tuning import TuningScenario
 
 
 class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
-    """Change the gradient buckets of a data-parallel training step, and measure what it does.
+    """Change the gradient buckets of a data-parallel training step, and measure the step time.
 
     ## Description
 
-    Workers sum their gradients with ring all-reduces while the backward pass goes on. Few large buckets leave a long
-    transfer at the end; many small ones pay a latency each. The next forward pass needs the first layers first, whose
-    gradients are ready last, so the order of the transfers matters too.
+    Workers sum their gradients with ring all-reduces during the backward pass. Few large buckets leave a long
+    transfer at the end; many small buckets each add a latency. The next forward pass needs the first layers
+    first, whose gradients are ready last, so the order of the transfers matters too.
 
     An episode is one job. A step makes one local change to the plan and measures the true time of a training
-    step. The agent also sees what its profile predicts: a replay without the slowdown of computing beside transfers, jitter, others'
-    traffic, and the launch of each bucket. The best plan that was measured counts.
+    step. The agent also sees the prediction of its profile: a replay without the slowdown of computing during
+    transfers, without jitter, without the traffic of others, and without the launch time of each bucket. The
+    best measured plan counts.
 
     ## Action Space
 
-    `Discrete(3 R)` for R rows, one more than the scenario's `control.most_buckets`: action h R + r makes change h to the bucket in row r:
-    0 merges it with the next one, 1 splits it in two halves, 2 sends it before the one that is sent before
-    it. Action 0 ends the episode. `action_mask` tells which are allowed. An action that the mask forbids ends the episode.
+    `Discrete(3 R)` for R rows, one more than the scenario's `control.most_buckets`: action h R + r makes
+    change h to the bucket in row r: 0 merges it with the next one, 1 splits it into two halves, 2 moves it
+    one place earlier in the order of transfers. Action 0 ends the episode. `action_mask` marks the allowed
+    actions. An action that the mask forbids ends the episode.
 
     ## Observation Space
 
@@ -48,7 +50,7 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
     | Key | Shape | Meaning |
     | --- | --- | --- |
     | `buckets` | (R, 11) | the buckets, columns below |
-    | `job` | (9,) | what they have in common, columns below |
+    | `job` | (9,) | the job as a whole, columns below |
     | `action_mask` | (3 R,) | 1 where an action is allowed |
 
     | Column of `buckets` | Meaning | Unit |
@@ -58,12 +60,12 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
     | `size` | gradients of the bucket | log10 of MB |
     | `layers` | layers of the bucket | share of all |
     | `place` | place in the order in which buckets are sent | share of all |
-    | `transfer` | its time on the channel by the profile | share of all computing |
-    | `ready` | when it may be sent, by the profile | share of all computing |
-    | `wait` | from then to its first byte | share of all computing |
-    | `arrival` | when it has arrived | share of all computing |
-    | `slack` | from its arrival to when its first layer could compute | share of all computing |
-    | `stall` | how long computing waits for it | share of all computing |
+    | `transfer` | time of its transfer, by the profile | share of all computing |
+    | `ready` | time from which it may be sent, by the profile | share of all computing |
+    | `wait` | from then until its first byte is sent | share of all computing |
+    | `arrival` | time at which it has arrived | share of all computing |
+    | `slack` | from its arrival until its first layer could compute | share of all computing |
+    | `stall` | time that computing waits for it | share of all computing |
 
     | Column of `job` | Meaning | Unit |
     | --- | --- | --- |
@@ -89,7 +91,7 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
 
     ## Starting State
 
-    The plan of `job.start`, by default buckets of 25 MB, as PyTorch has them.
+    The plan of `job.start`, by default buckets of 25 MB, the default of PyTorch.
     `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
     `reset(options={"episode_seed": 20001})` sets it.
 
@@ -104,22 +106,23 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `TuningScenario` | `"tuning-buckets"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
-    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"job.workers": 64}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
+    | `observation` | str or `Observer` | `"default"` | observation or its name; `"default"` is the one described above |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"job.workers": 64}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the state's metrics, see `sysgym.envs.tuning.metrics.STEP_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`: the seed of this episode.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.profile` the job. A plan that is made elsewhere
-    is measured with `env.unwrapped.adopt(plan)`, which counts as a change.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, and `env.unwrapped.profile` is the job.
+    `env.unwrapped.adopt(plan)` measures a plan made elsewhere; it counts as a change.
 
     ## Registered Configurations
 
@@ -127,9 +130,9 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
 
     ## Baselines
 
-    The agents `25_mb`, `best_cap`, `fusion`, `fusion_by_need`, `critical_path`, `annealing`,
-    `local_search`, `tuning/random`, `oracle` (privileged) and learned ones. `sysgym bench tuning` evaluates them on unseen jobs and
-    `sysgym report` prints speed-ups with confidence intervals.
+    The agents `25_mb`, `best_cap`, `fusion`, `fusion_by_need`, `critical_path`, `tuning/annealing`,
+    `local_search`, `tuning/random`, `tuning/oracle` (privileged) and learned ones. `sysgym bench tuning`
+    evaluates them on unseen jobs and `sysgym report` prints speed-ups with confidence intervals.
 
     ## References
 
@@ -169,7 +172,7 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
 
     @property
     def truth(self) -> Truth:
-        """What the profile leaves out, which agents do not know."""
+        """Effects that the profile leaves out; agents do not know them."""
         return self._truth
 
     def neighbours(self, plan: Plan) -> list[Plan]:
@@ -182,7 +185,7 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
         ]
 
     def starts(self) -> list[Plan]:
-        """Return the exact fusion and one bucket, and those that are sent by need of the fusion and 25 MB."""
+        """Return the exact fusion, one bucket, and the fusion and 25 MB buckets sent in the order of need."""
         fusion, n_layers = fused(self.profile), len(self.profile.forward_s)
         return [by_need(fusion), fusion, by_need(capped(self.profile, CAP_BYTES)), in_order((n_layers,))]
 

@@ -92,26 +92,30 @@ class SystemLinks(Table):
         ),
     )
     bandwidth_bytes_per_s: Positive = Field(
-        default=25e9, description="of a link between devices, or of a device's port, in each direction"
+        default=25e9,
+        description="bandwidth of a link between devices, or of a device's port, in each direction",
     )
     latency_s: Latency = Field(
-        default=0.7e-6, description="from device to device over one link or one switch"
+        default=0.7e-6, description="latency from device to device over one link or one switch"
     )
     nics: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=1, description="NICs of a node (dgx1, nodes); each serves an equal block of its devices"
+        default=1,
+        description="number of NICs of a node (dgx1, nodes); each serves an equal block of its devices",
     )
     uplink_bandwidth_bytes_per_s: Positive = Field(
-        default=12.5e9, description="of a NIC (dgx1, nodes, rails), or from a leaf to a spine"
+        default=12.5e9, description="bandwidth of a NIC (dgx1, nodes, rails), or from a leaf to a spine"
     )
     uplink_latency_s: Latency = Field(
-        default=2.6e-6, description="from device to device beyond the node or leaf"
+        default=2.6e-6, description="latency from device to device beyond the node or leaf"
     )
     file: str = Field(default="", description="path of a file, with topology = file")
     format: Literal["astra-sim", "taccl"] = Field(
         default="astra-sim",
         description="format of the file: ASTRA-sim's network YAML or TACCL's topology JSON",
     )
-    nodes: Annotated[int, Field(ge=1, le=64)] = Field(default=1, description="nodes of a TACCL file")
+    nodes: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="number of nodes of a TACCL file"
+    )
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check the name of the topology, and that a file is given where one is read."""
@@ -139,12 +143,14 @@ class Faults(Table):
     """Faults, drawn by the episode's seed. A cable is a link with the link in the other direction."""
 
     failed_cables: Annotated[int, Field(ge=0, le=64)] = Field(
-        default=0, description="cables that are absent; at most as many as leave all devices connected"
+        default=0, description="number of absent cables; limited so that all devices stay connected"
     )
     slow_cables: Annotated[int, Field(ge=0, le=1024)] = Field(
-        default=0, description="cables with less bandwidth, in both directions"
+        default=0, description="number of cables with less bandwidth, in both directions"
     )
-    slow_ratio: Ratio = Field(default=0.25, description="their bandwidth, relative to a sound cable")
+    slow_ratio: Ratio = Field(
+        default=0.25, description="bandwidth of a slow cable, relative to a healthy one"
+    )
 
 
 class CollectiveTable(Table):
@@ -155,11 +161,12 @@ class CollectiveTable(Table):
     )
     size_bytes: Positive = Field(
         default=1e9,
-        description="the vector: complete on a device after (all-gather) or before it (the others)",
+        description="size of the vector, complete on a device after the collective (all-gather) or before"
+        " it (the others)",
     )
     chunks: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1,
-        description="equal pieces of a device's part of the vector; broadcast: of the whole vector",
+        description="number of equal pieces of a device's part of the vector; broadcast: of the whole vector",
     )
     group_fraction: Ratio = Field(
         default=1.0, description="share of the devices that take part, drawn by the seed; at least two"
@@ -170,10 +177,10 @@ class Candidates(Table):
     """Candidate transfers of which the agent chooses one at each step."""
 
     most: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=64, description="candidates in an observation; the earliest to arrive"
+        default=64, description="maximum number of candidates in an observation: those that arrive first"
     )
     per_hop: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=4, description="most candidates between the same two devices over the same links"
+        default=4, description="maximum number of candidates between the same two devices over the same links"
     )
 
 
@@ -183,9 +190,9 @@ class CollectivesScenario(Scenario):
     VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("system", "faults", "collective", "candidates")
     FIXED_KEYS: ClassVar[tuple[str, ...]] = ("candidates.most",)
 
-    family: Literal["collectives"] = Field(description="family of problems; decides which keys the file has")
+    family: Literal["collectives"] = Field(description="family of problems; determines the keys of the file")
     system: SystemLinks = Field(description="devices, switches and links")
     faults: Faults = Field(default_factory=Faults, description="absent and slow links")
     collective: CollectiveTable = Field(default_factory=CollectiveTable, description="what is communicated")
     candidates: Candidates = Field(default_factory=Candidates, description="what an agent chooses from")
-    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    reward: Reward = Field(default_factory=Reward, description="reward of the environment")

@@ -71,49 +71,61 @@ class SystemLevel(Table):
     """Level of a system described in the file, with the links that join its instances."""
 
     name: str = Field(min_length=1, max_length=40, description="name of an instance, such as node")
-    cardinality: Count = Field(description="instances inside one instance of the level above")
+    cardinality: Count = Field(description="number of instances inside one instance of the level above")
     bandwidth_bytes_per_s: Bandwidth = Field(
-        description="of each uplink of an instance, in each direction; in a ring what it can send in total"
+        description="bandwidth of each uplink of an instance, in each direction; in a ring, the total that"
+        " the instance can send"
     )
-    latency_s: Latency = Field(description="one hop between siblings")
+    latency_s: Latency = Field(description="latency of one hop between siblings")
     uplinks: Count = Field(
         default=1,
-        description="parallel uplinks (NICs) of an instance, each for an equal block of its devices",
+        description="number of parallel uplinks (NICs) of an instance, each for an equal block of its"
+        " devices",
     )
-    network: Literal["switch", "ring"] = Field(default="switch", description="what joins the siblings")
+    network: Literal["switch", "ring"] = Field(default="switch", description="network between the siblings")
 
 
 class DrawnSystems(Table):
     """Distribution of drawn systems, with wide ranges beyond the systems of today."""
 
-    levels_min: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = Field(default=2, description="fewest levels")
-    levels_max: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = Field(default=3, description="most levels")
+    levels_min: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = Field(
+        default=2, description="minimum number of levels"
+    )
+    levels_max: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = Field(
+        default=3, description="maximum number of levels"
+    )
     cardinalities: Annotated[
         tuple[Annotated[int, Field(ge=2, le=256)], ...],
         FromList,
-        Field(min_length=1, max_length=32, description="what the cardinality of a level is drawn from"),
+        Field(
+            min_length=1, max_length=32, description="values from which the cardinality of a level is drawn"
+        ),
     ] = (2, 3, 4, 6, 8, 12, 16)
     devices_max: Annotated[int, Field(ge=2, le=MOST_DRAWN_DEVICES)] = Field(
-        default=128, description="most devices; systems with more are drawn again"
+        default=128, description="maximum number of devices; systems with more are drawn again"
     )
     bandwidth_min_bytes_per_s: Bandwidth = Field(
-        default=20e9, description="least bandwidth of a device; log-uniform"
+        default=20e9, description="minimum bandwidth of a device; log-uniform"
     )
-    bandwidth_max_bytes_per_s: Bandwidth = Field(default=900e9, description="greatest bandwidth of a device")
+    bandwidth_max_bytes_per_s: Bandwidth = Field(default=900e9, description="maximum bandwidth of a device")
     bandwidth_ratio_min: Ratio = Field(
         default=0.02,
-        description="least bandwidth of an uplink, relative to one of the level inside; log-uniform up to 1",
+        description="minimum bandwidth of an uplink, relative to an uplink of the level inside;"
+        " log-uniform up to 1",
     )
-    latency_min_s: Latency = Field(default=0.5e-6, description="least latency inside; log-uniform")
-    latency_max_s: Latency = Field(default=5e-6, description="greatest latency inside")
+    latency_min_s: Latency = Field(
+        default=0.5e-6, description="minimum latency of the innermost level; log-uniform"
+    )
+    latency_max_s: Latency = Field(default=5e-6, description="maximum latency of the innermost level")
     latency_ratio_max: Annotated[float, Field(ge=1.0, le=1000.0)] = Field(
         default=10.0,
-        description="greatest latency of a level, relative to the one inside; log-uniform from 1",
+        description="maximum latency of a level, relative to the level inside; log-uniform from 1",
     )
     ring_fraction: Share = Field(default=0.25, description="share of levels that are rings")
     shared_fraction: Share = Field(
         default=0.5,
-        description="share of levels whose instances have one uplink; else a drawn number of them",
+        description="share of levels whose instances have one uplink; the others have a drawn number of"
+        " uplinks",
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -138,26 +150,29 @@ class System(GrownTable):
     LATER: ClassVar[Mapping[str, Any]] = {"stated_log_sd": 0.0}
 
     source: Literal["preset", "drawn", "levels", "astra-sim", "taccl"] = Field(
-        default="preset", description="where the system comes from"
+        default="preset", description="source of the system"
     )
     preset: PresetName | None = Field(
-        default=None, description="name of the preset; drawn: as source = drawn, so that a split can mix them"
+        default=None,
+        description="name of the preset; drawn: like source = drawn, so that a split can mix presets and"
+        " drawn systems",
     )
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] = Field(
         default=1,
-        description="instances of the outermost level (nodes, racks, rows) of a preset or TACCL file",
+        description="number of instances of the outermost level (nodes, racks, rows) of a preset or TACCL"
+        " file",
     )
     levels: Annotated[
         tuple[SystemLevel, ...],
         FromList,
-        Field(max_length=MOST_LEVELS, description="outermost level first, with source = levels"),
+        Field(max_length=MOST_LEVELS, description="levels, outermost first, if source = levels"),
     ] = ()
-    file: str = Field(default="", description="path of an ASTRA-sim network YAML or a TACCL topology JSON")
+    file: str = Field(default="", description="path of an ASTRA-sim network YAML or TACCL topology JSON file")
     drawn: DrawnSystems = Field(default_factory=DrawnSystems, description="what drawn systems are like")
     stated_log_sd: LogSd = Field(
         default=0.0,
-        description="CollectivePlacement and ReductionProgram: log standard deviation of each level's"
-        " bandwidth and latency as agents are told them around the true ones, of median 1",
+        description="CollectivePlacement and ReductionProgram: log standard deviation of the ratio, of"
+        " median 1, of each level's stated to its true bandwidth and latency; agents see the stated values",
     )
 
     @property
@@ -232,40 +247,47 @@ class ProblemTable(Table):
         FromList,
         Field(
             max_length=MOST_AXES,
-            description="size of each axis of parallelism; the product is the number of devices; none: drawn",
+            description="size of each axis of parallelism; their product is the number of devices; none:"
+            " drawn",
         ),
     ] = ()
-    axes_min: Annotated[int, Field(ge=1, le=MOST_AXES)] = Field(default=2, description="fewest drawn axes")
-    axes_max: Annotated[int, Field(ge=1, le=MOST_AXES)] = Field(default=3, description="most drawn axes")
+    axes_min: Annotated[int, Field(ge=1, le=MOST_AXES)] = Field(
+        default=2, description="minimum number of drawn axes"
+    )
+    axes_max: Annotated[int, Field(ge=1, le=MOST_AXES)] = Field(
+        default=3, description="maximum number of drawn axes"
+    )
     reductions: Annotated[
         tuple[ReductionSpec, ...],
         FromList,
-        Field(max_length=MOST_REDUCTIONS, description="reductions, one after another; empty: drawn"),
+        Field(
+            max_length=MOST_REDUCTIONS, description="reductions, performed one after another; empty: drawn"
+        ),
     ] = ()
     reductions_min: Annotated[int, Field(ge=1, le=MOST_REDUCTIONS)] = Field(
-        default=1, description="fewest drawn reductions"
+        default=1, description="minimum number of drawn reductions"
     )
     reductions_max: Annotated[int, Field(ge=1, le=MOST_REDUCTIONS)] = Field(
-        default=3, description="most drawn reductions, each over other axes"
+        default=3, description="maximum number of drawn reductions, each over different axes"
     )
     two_axes_fraction: Share = Field(
         default=0.2,
-        description="share of drawn reductions that are over two axes where there are three or more",
+        description="share of drawn reductions over two axes if there are three or more axes",
     )
-    size_min_bytes: Size = Field(default=1e6, description="least size of a drawn reduction; log-uniform")
-    size_max_bytes: Size = Field(default=4e9, description="greatest size of a drawn reduction")
+    size_min_bytes: Size = Field(default=1e6, description="minimum size of a drawn reduction; log-uniform")
+    size_max_bytes: Size = Field(default=4e9, description="maximum size of a drawn reduction")
     placement: Literal["drawn", "default", "best"] = Field(
-        default="drawn", description="placement that a program is built for, where the agent does not place"
+        default="drawn", description="placement for which a program is built if the agent does not place"
     )
     program_levels_min: Annotated[int, Field(ge=1, le=MOST_PROGRAM_LEVELS)] = Field(
-        default=1, description="fewest levels that the reduction of a program episode spans"
+        default=1, description="minimum number of levels that the reduction of a program episode spans"
     )
     programs: Literal["all_reduce", "synthesized"] = Field(
         default="all_reduce",
-        description="what a placement is judged with: one all-reduce, or the best program",
+        description="reductions used to evaluate a placement: one all-reduce, or the best program",
     )
     program_steps: Annotated[int, Field(ge=1, le=8)] = Field(
-        default=5, description="most collectives in a program"
+        default=5, description="maximum number of collectives in a program"
     )
     algorithm: Literal["ring", "halving_doubling", "tree", "auto"] = Field(
         default="ring",
@@ -296,12 +318,12 @@ class PlacementScenario(GrownTable, Scenario):
     VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("system", "problem", "joint", "jobs")
     FIXED_KEYS: ClassVar[tuple[str, ...]] = ("problem.program_steps", "joint.candidates")
 
-    family: Literal["placement"] = Field(description="family of problems; decides which keys the file has")
+    family: Literal["placement"] = Field(description="family of problems; determines the keys of the file")
     system: System = Field(description="the accelerators, and the links between them")
     problem: ProblemTable = Field(default_factory=ProblemTable, description="axes and reductions")
     joint: Joint = Field(default_factory=Joint, description="what the environment with measurements hides")
     jobs: Jobs | None = Field(default=None, description="jobs that share the system (MultiJobPlacement)")
-    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    reward: Reward = Field(default_factory=Reward, description="reward of the environment")
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check the axes against the number of devices."""
@@ -314,7 +336,7 @@ class PlacementScenario(GrownTable, Scenario):
             return
         shown = f"{' x '.join(map(str, axes))} = {math.prod(axes)}"
         if self.system.is_drawn:
-            yield Problem("problem.axes", list(axes), "no axes where the system is drawn", "delete the key")
+            yield Problem("problem.axes", list(axes), "no axes if the system is drawn", "delete the key")
         elif devices is not None and math.prod(axes) != devices:
             expected = f"axes whose product is {devices}, the number of devices"
             yield Problem("problem.axes", shown, expected)

@@ -58,68 +58,74 @@ class Joint(GrownTable):
     }
 
     candidates: Annotated[int, Field(ge=2, le=512)] = Field(
-        default=48, description="placements with programs to choose from, the best by the nominal bandwidths"
+        default=48,
+        description="number of placements with programs to choose from: the best by nominal bandwidth",
     )
     budget: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        default=20, description="most measurements in an episode"
+        default=20, description="maximum number of measurements in an episode"
     )
     measurement_price: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
         default=0.005, description="price of a measurement, in the natural log of the speed-up"
     )
     noise_log_sd: LogSd = Field(
-        default=0.1, description="log standard deviation of a measurement's noise besides background traffic"
+        default=0.1,
+        description="log standard deviation of the measurement noise, in addition to background traffic",
     )
     bandwidth_log_sd: LogSd = Field(
         default=0.4, description="log standard deviation of a level's true bandwidth around the nominal one"
     )
     collective_log_sd: LogSd = Field(
         default=0.3,
-        description="log standard deviation of the share of it that a kind of collective reaches",
+        description="log standard deviation of the share of the bandwidth that a kind of collective reaches",
     )
     truth: Literal["factors", "flows"] = Field(
         default="factors",
-        description="what times come from; factors: the cost model with a log-normal factor for each level"
-        " and collective, whose deviations agents are told; flows: a simulation of flows on links with faults"
-        " and others' traffic, of which agents are told nothing",
+        description="source of the true times; factors: the cost model with a log-normal factor for each"
+        " level and collective, whose standard deviations agents see; flows: a simulation of flows on"
+        " links with faults and background traffic, which agents do not see",
     )
     residual_log_sd: LogSd = Field(
         default=0.0,
-        description="log standard deviation of what each candidate's true time has of its own, of median 1",
+        description="log standard deviation of an individual factor, of median 1, on each candidate's true"
+        " time",
     )
     level_share_min: Ratio = Field(
         default=1.0,
-        description="truth = flows: least true bandwidth of a level's links over the nominal one;"
+        description="truth = flows: minimum true bandwidth of a level's links over the nominal one;"
         " uniform up to 1",
     )
     slow_node_probability: Share = Field(
         default=0.0, description="truth = flows: probability that one instance of the outermost level is slow"
     )
     slow_node_share: Ratio = Field(
-        default=0.5, description="truth = flows: bandwidth of all its links over that of the others"
+        default=0.5,
+        description="truth = flows: bandwidth of all links of the slow node, relative to the others",
     )
     slow_link_probability: Share = Field(
         default=0.0, description="truth = flows: probability that one uplink of some level is slow"
     )
     slow_link_share: Ratio = Field(
-        default=0.5, description="truth = flows: its bandwidth over that of the others"
+        default=0.5, description="truth = flows: bandwidth of the slow uplink, relative to the others"
     )
     background_flows: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=0,
-        description="truth = flows: flows of others at any time, each between two drawn devices",
+        description="truth = flows: number of background flows at any time, each between two drawn devices",
     )
     background_flow_share: Annotated[float, Field(ge=0.0, le=0.9)] = Field(
         default=0.3,
-        description="truth = flows: largest rate of such a flow over its path's bandwidth; uniform from 0",
+        description="truth = flows: maximum rate of a background flow over the bandwidth of its path;"
+        " uniform from 0",
     )
     background_states: Annotated[int, Field(ge=1, le=64)] = Field(
         default=4,
-        description="truth = flows: different sets of others' flows, one of which a measurement meets",
+        description="truth = flows: number of different sets of background flows; a measurement encounters"
+        " one of them",
     )
     background_share_mean: Annotated[float, Field(ge=0.0, le=0.9)] = Field(
-        default=0.1, description="mean share of each level's uplink bandwidth that others' traffic takes"
+        default=0.1, description="mean share of each level's uplink bandwidth that background traffic takes"
     )
     background_share_sd: Annotated[float, Field(ge=0.0, le=0.5)] = Field(
-        default=0.1, description="its standard deviation from measurement to measurement"
+        default=0.1, description="standard deviation of this share between measurements"
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -140,9 +146,11 @@ class Joint(GrownTable):
 class Jobs(Table):
     """Jobs drawn by the seed: blocks of devices that a tensor axis joins, and a data axis over the blocks."""
 
-    jobs_min: Annotated[int, Field(ge=1, le=MOST_JOBS)] = Field(default=2, description="fewest jobs")
+    jobs_min: Annotated[int, Field(ge=1, le=MOST_JOBS)] = Field(
+        default=2, description="minimum number of jobs"
+    )
     jobs_max: Annotated[int, Field(ge=1, le=MOST_JOBS)] = Field(
-        default=6, description="most jobs; fewer if the devices are used up"
+        default=6, description="maximum number of jobs; fewer if the devices are used up"
     )
     block_devices: Annotated[
         tuple[Annotated[int, Field(ge=1, le=256)], ...],
@@ -150,26 +158,41 @@ class Jobs(Table):
         Field(
             min_length=1,
             max_length=16,
-            description="devices of a block, powers of two: the tensor axis, which lies inside a node",
+            description="number of devices of a block, powers of two: the tensor axis, which lies inside a"
+            " node",
         ),
     ] = (1, 2, 4)
     blocks: Annotated[
         tuple[Annotated[int, Field(ge=1, le=16)], ...],
         FromList,
-        Field(min_length=1, max_length=16, description="blocks of a job: the data axis"),
+        Field(min_length=1, max_length=16, description="number of blocks of a job: the data axis"),
     ] = (2, 4, 8)
-    compute_min_s: Seconds = Field(default=0.05, description="least compute of an iteration; log-uniform")
-    compute_max_s: Seconds = Field(default=0.3, description="most compute of an iteration")
-    overlap_min: Share = Field(
-        default=0.0, description="least share of the compute beside which the data axis is reduced"
+    compute_min_s: Seconds = Field(
+        default=0.05, description="minimum compute time of an iteration; log-uniform"
     )
-    overlap_max: Share = Field(default=0.8, description="greatest such share")
-    data_min_bytes: Size = Field(default=1e8, description="least vector reduced over blocks; log-uniform")
-    data_max_bytes: Size = Field(default=4e9, description="greatest vector reduced over blocks")
-    tensor_min_bytes: Size = Field(default=1e6, description="least vector reduced in a block; log-uniform")
-    tensor_max_bytes: Size = Field(default=1e9, description="greatest vector reduced inside a block")
+    compute_max_s: Seconds = Field(default=0.3, description="maximum compute time of an iteration")
+    overlap_min: Share = Field(
+        default=0.0,
+        description="minimum share of the compute that overlaps with the reduction over the data axis",
+    )
+    overlap_max: Share = Field(
+        default=0.8,
+        description="maximum share of the compute that overlaps with the reduction over the data axis",
+    )
+    data_min_bytes: Size = Field(
+        default=1e8, description="minimum size of the vector reduced over blocks; log-uniform"
+    )
+    data_max_bytes: Size = Field(default=4e9, description="maximum size of the vector reduced over blocks")
+    tensor_min_bytes: Size = Field(
+        default=1e6, description="minimum size of the vector reduced inside a block; log-uniform"
+    )
+    tensor_max_bytes: Size = Field(
+        default=1e9, description="maximum size of the vector reduced inside a block"
+    )
     iterations: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=4, description="iterations of the job with the longest ones; others run as long when alone"
+        default=4,
+        description="number of iterations of the job with the longest iterations; the other jobs, alone,"
+        " take the same time",
     )
 
     def cross_checks(self) -> Iterator[Problem]:

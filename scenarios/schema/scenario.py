@@ -17,14 +17,15 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from sysgym.scenarios.errors import MOST_PROBLEMS, Problem, ScenarioError
 from sysgym.scenarios.interrupts import interrupts_deferred
 from sysgym.scenarios.names import ENV_ID, FILE_NAME
-from sysgym.scenarios.overrides import apply_overrides, stop_varying
+from sysgym.scenarios.overrides import apply_overrides, plain, stop_varying
 from sysgym.scenarios.reading import check_shape
 from sysgym.scenarios.schema.problems import KeyPath, dotted_key, problems_from, validated
 from sysgym.scenarios.schema.splits import SPLIT_NAMES, Splits
 from sysgym.scenarios.schema.tables import FromList, Prose, Table, raise_if_any
 from sysgym.scenarios.texts import LINE
 
-_IDENTITY = ("schema", "name", "family")
+_IDENTITY = ("schema", "name", "family", "env_id")
+"""Keys that cannot be overridden."""
 
 MOST_COMBINATIONS_CHECKED = 256
 """Up to this many combinations of varied values are checked on loading; beyond it, each value alone is."""
@@ -51,21 +52,21 @@ class Scenario(Table):
     """Keys in those tables that no split may vary, because the shape of the spaces depends on them."""
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
-        alias="schema", description="version of this file format; 1"
+        alias="schema", description="version of this file format: 1"
     )
     name: str = Field(
         pattern=FILE_NAME,
         description="name of the scenario: the file's name without .toml; lower case, digits, hyphens",
     )
-    family: str = Field(description="family of problems; decides which keys the file has")
+    family: str = Field(description="family of problems; determines the keys of the file")
     env_id: str = Field(
         pattern=ENV_ID,
-        description="Gymnasium id of the environment that plays it",
+        description="Gymnasium id of the environment of the scenario",
     )
     title: str = Field(min_length=1, max_length=100, pattern=LINE, description="one line for lists and plots")
-    description: Prose = Field(min_length=1, description="what the scenario is for, in a few sentences")
+    description: Prose = Field(min_length=1, description="purpose of the scenario, in a few sentences")
     references: Annotated[tuple[Prose, ...], FromList] = Field(
-        default=(), description="papers, RFCs and programs that the numbers come from"
+        default=(), description="papers, RFCs and programs from which the numbers are taken"
     )
     splits: Splits = Field(description="seeds and variation of train, validation and test")
 
@@ -220,12 +221,18 @@ def overridden(
     Raises:
         ScenarioError: If the file is invalid, a key does not exist or a value is invalid.
     """
-    if not isinstance(overrides, Mapping):
+    keys: Any = overrides  # callers may not check types
+    if not isinstance(keys, Mapping) or not all(isinstance(key, str) for key in keys):
         expected = 'a table of dotted keys and values, such as {"workload.load": 0.6}'
         raise ScenarioError(path, "overrides", overrides, expected)
+    overrides = {key: plain(value) for key, value in overrides.items()}
     problems = [
         Problem(
-            key, value, "a key that can be overridden", "identity stays with the file", origin="overrides"
+            key,
+            value,
+            f"a key that can be overridden: not {', '.join(_IDENTITY[:-1])} or {_IDENTITY[-1]}",
+            "create the other environment by its id" if key == "env_id" else "identity stays with the file",
+            origin="overrides",
         )
         for key, value in overrides.items()
         if key in _IDENTITY

@@ -28,14 +28,16 @@ Factor = Annotated[float, Field(ge=1.0, le=100.0)]
 
 class _Jobs(GrownTable):
     tasks_min: Annotated[int, Field(ge=2, le=MOST_TASKS)] = Field(
-        default=100, description="fewest tasks of a job (NURD: 100)"
+        default=100, description="minimum number of tasks of a job (NURD: 100)"
     )
     tasks_max: Annotated[int, Field(ge=2, le=MOST_TASKS)] = Field(
-        default=1000, description="most tasks of a job; observations and actions have room for as many"
+        default=1000,
+        description="maximum number of tasks of a job; sets the size of observations and actions",
     )
     windows_per_median: Annotated[int, Field(ge=2, le=200)] = Field(
         default=10,
-        description="measuring windows in the latency of a job's median task; a checkpoint ends each",
+        description="number of measuring windows in the latency of a job's median task; each ends with a"
+        " checkpoint",
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -47,29 +49,30 @@ class Cluster(Table):
     """Machines that run the tasks of generated jobs, with their other load."""
 
     machines: Annotated[int, Field(ge=2, le=MOST_MACHINES)] = Field(
-        default=500, description="machines of the cluster"
+        default=500, description="number of machines of the cluster"
     )
     slots_per_machine: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=4, description="tasks of the job that fit on a machine at once"
+        default=4, description="number of tasks of the job that fit on a machine at once"
     )
     slow_machine_fraction: Share = Field(
-        default=0.02, description="share of machines with a resource that is much slower than it should be"
+        default=0.02, description="share of machines with one resource that is much slower than normal"
     )
     slow_machine_factor_min: Factor = Field(
-        default=1.5, description="least slowdown of a slow machine's resource"
+        default=1.5, description="minimum slowdown of a slow machine's resource"
     )
     slow_machine_factor_max: Factor = Field(
-        default=4.0, description="greatest slowdown of a slow machine's resource"
+        default=4.0, description="maximum slowdown of a slow machine's resource"
     )
     background_load: Annotated[float, Field(ge=0.0, le=2.0)] = Field(
         default=0.4, description="mean demand of the other jobs on a machine, as a share of its capacity"
     )
     background_duration: Medians = Field(
-        default=0.7, description="mean duration of such a job, in medians; durations are log-normal"
+        default=0.7, description="mean duration of another job, in medians; durations are log-normal"
     )
     burstiness: Annotated[float, Field(ge=1.0, le=10.0)] = Field(
         default=1.84,
-        description="coefficient of variation of the time between their arrivals; 1: Poisson arrivals",
+        description="coefficient of variation of the time between arrivals of other jobs; 1: Poisson"
+        " arrivals",
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -82,20 +85,22 @@ class GeneratedJobs(_Jobs):
 
     LATER: ClassVar[Mapping[str, Any]] = {"tail": "far"}
 
-    kind: Literal["generated"] = Field(description="where jobs come from")
+    kind: Literal["generated"] = Field(description="source of jobs")
     profile: Literal["google-2011", "alibaba-2018"] = Field(
-        description="trace whose counters and units are measured: 15 or 4 of them"
+        description="trace whose counters and units are used: 15 or 4 counters"
     )
     tail: Literal["far", "near"] = Field(
         default="far",
-        description="published figure of the slowest tasks to which `sysgym calibrate` holds google-2011:"
-        " far, 8 times the median task (Dolly), or near, jobs 34 % longer by tasks over 1.5 medians (Mantri)",
+        description="published statistic of the slowest tasks with which `sysgym calibrate` compares"
+        " google-2011: far, 8 times the median task (Dolly), or near, jobs 34 % longer because of tasks"
+        " over 1.5 medians (Mantri)",
     )
     base_time_log_mean: Annotated[float, Field(ge=-5.0, le=15.0)] = Field(
         default=4.35, description="mean over jobs of the natural log of the typical task's latency in s"
     )
     base_time_log_sd: Annotated[float, Field(ge=0.0, le=3.0)] = Field(
-        default=0.68, description="its standard deviation over jobs"
+        default=0.68,
+        description="standard deviation over jobs of the natural log of the typical task's latency",
     )
     start_spread: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
         default=0.02, description="tasks start at times drawn between 0 and this, in medians"
@@ -115,42 +120,45 @@ class GeneratedJobs(_Jobs):
         default=0.05, description="share of jobs whose skew is heavy-tailed: Pareto instead of log-normal"
     )
     heavy_alpha: Annotated[float, Field(gt=1.0, le=20.0)] = Field(
-        default=3.0, description="tail index of the work in such jobs"
+        default=3.0, description="tail index of the work in heavy-tailed jobs"
     )
     contention_log_mean: Annotated[float, Field(ge=-10.0, le=5.0)] = Field(
         default=-1.0,
-        description="how much slower load makes a job's tasks: strength exp(y), y normal over jobs;"
-        " the mean of y",
+        description="sensitivity of a job's tasks to load: strength exp(y), y normal over jobs; the mean"
+        " of y",
     )
     contention_log_sd: Annotated[float, Field(ge=0.0, le=3.0)] = Field(
         default=1.0, description="the standard deviation of y over jobs"
     )
     interference_rate: PerMedian = Field(
-        default=0.02, description="interference episodes that begin on a machine, per median"
+        default=0.02, description="number of interference episodes that begin on a machine, per median"
     )
     interference_duration: Medians = Field(
-        default=0.7, description="mean duration of an episode, in medians; exponential"
+        default=0.7, description="mean duration of an interference episode, in medians; exponential"
     )
     interference_factor_min: Factor = Field(
-        default=1.5, description="least slowdown of the resource that an episode hits"
+        default=1.5, description="minimum slowdown of the resource that an interference episode affects"
     )
     interference_factor_max: Factor = Field(
-        default=4.0, description="greatest slowdown of the resource that an episode hits"
+        default=4.0, description="maximum slowdown of the resource that an interference episode affects"
     )
     fault_rate: PerMedian = Field(
-        default=0.002, description="transient faults of an attempt (it stalls, then goes on), per median"
+        default=0.002,
+        description="number of transient faults of an attempt (it stalls, then continues), per median",
     )
     fault_duration: Medians = Field(
-        default=1.0, description="mean time that an attempt stalls, in medians; exponential"
+        default=1.0, description="mean duration of a stall, in medians; exponential"
     )
     counter_noise: Annotated[float, Field(ge=0.0, le=5.0)] = Field(
         default=0.1, description="log standard deviation of a counter's measurement in one window"
     )
     informativeness: Share = Field(
         default=1.0,
-        description="what causes do to a counter is raised to this power; 0: counters tell nothing",
+        description="exponent on the effect of causes on a counter; 0: counters contain no information",
     )
-    cluster: Cluster = Field(default_factory=Cluster, description="machines, and the other work on them")
+    cluster: Cluster = Field(
+        default_factory=Cluster, description="machines, and the other work on these machines"
+    )
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check ranges, and that all tasks find a slot."""
@@ -179,38 +187,41 @@ class TraceJobs(_Jobs, GrownTable):
 
     LATER: ClassVar[Mapping[str, Any]] = {"split": "submission"}
 
-    kind: Literal["trace"] = Field(description="where jobs come from")
+    kind: Literal["trace"] = Field(description="source of jobs")
     format: Literal["google-2011", "alibaba-2017", "alibaba-2018", "pai-2020", "spar", "table"] = Field(
         description=(
-            "format of the files; spar: the hour of Alibaba's 2018 trace that the package spar holds; table:"
-            " your own, with columns job, task, start_s, end_s and counters, a row for each window"
+            "format of the files; spar: the hour of Alibaba's 2018 trace that the package spar contains;"
+            " table: a custom table, with columns job, task, start_s, end_s and counters, and one row for"
+            " each window"
         )
     )
     paths: Annotated[tuple[str, ...], FromList] = Field(
         default=(),
         description=(
-            "files or folders of the trace, relative ones to the current folder; none for spar."
-            " $SYSGYM_TRACES at the beginning stands for the folder that this environment variable names"
+            "files or folders of the trace; relative paths start at the current folder; none for spar. A"
+            " leading $SYSGYM_TRACES stands for the value of this environment variable"
         ),
     )
     median_min_s: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
         default=0.0,
-        description="least median latency of a job, s; a trace in whole seconds shows little of shorter ones",
+        description="minimum median latency of a job, s; a trace in whole seconds has too little"
+        " resolution for shorter jobs",
     )
     static_counters: Literal["withheld", "lifetime"] = Field(
         default="withheld",
         description=(
-            "counters of which a trace has only the mean over an attempt's life. withheld: shown when it has"
-            " finished; lifetime: from the first window on, which leaks the future, as in NURD's evaluation"
+            "counters of which a trace has only the mean over the lifetime of an attempt. withheld: shown"
+            " after the attempt has finished; lifetime: shown from the first window on, which leaks the"
+            " future, as in NURD's evaluation"
         ),
     )
     split: Literal["submission", "time", "user", "program"] = Field(
         default="submission",
         description=(
-            "how jobs are divided into train, validation and test, 60, 20 and 20 %. submission: by a hash of"
-            " its name; time: the last two fifths of the trace's time are validation and test, and jobs that"
-            " cross a border belong to no split; user, program: by a hash of the user, or of the program that"
-            " jobs repeat, so that those of test are unseen"
+            "division of jobs into train, validation and test, 60, 20 and 20 %. submission: by a hash of"
+            " the name; time: the last two fifths of the trace are validation and test, and jobs that"
+            " cross a boundary belong to no split; user, program: by a hash of the user, or of the program"
+            " that jobs repeat, so that those of the test split are unseen"
         ),
     )
 
@@ -228,7 +239,7 @@ class TraceJobs(_Jobs, GrownTable):
 
 Jobs = Annotated[
     GeneratedJobs | TraceJobs,
-    Field(discriminator="kind", description="where jobs come from, and their sizes"),
+    Field(discriminator="kind", description="source of jobs, and their sizes"),
 ]
 
 
@@ -243,7 +254,8 @@ class Straggler(Table):
     )
     threshold_known: bool = Field(
         default=True,
-        description="agents see the threshold, as in NURD's setting, although a running job does not tell it",
+        description="whether agents see the threshold, as in NURD's setting, although it is unknown while"
+        " a job runs",
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -261,7 +273,7 @@ class StragglerControl(Table):
         default=0.04, description="share of tasks that have finished before the first decision (NURD: 0.04)"
     )
     max_checkpoints: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=200, description="most decisions in an episode"
+        default=200, description="maximum number of decisions in an episode"
     )
 
 
@@ -269,16 +281,18 @@ class Mitigation(Table):
     """Actions against stragglers."""
 
     spare_machines: Annotated[int, Field(ge=-1, le=MOST_MACHINES)] = Field(
-        default=-1, description="machines free for relaunches and copies besides the job's own; -1: no limit"
+        default=-1,
+        description="number of machines for relaunches and copies, in addition to the job's own; -1: no"
+        " limit",
     )
     attempts: Annotated[int, Field(ge=1, le=8)] = Field(
-        default=3, description="most attempts of a task, the first included"
+        default=3, description="maximum number of attempts of a task, including the first"
     )
     waste_price: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
-        default=0.1, description="price of a task's mean share of wasted machine time, in completion time"
+        default=0.1, description="price of the wasted machine time per task, in completion time"
     )
     actions_per_checkpoint: Annotated[int, Field(ge=0, le=MOST_TASKS)] = Field(
-        default=0, description="most relaunches and copies at one checkpoint; 0: no limit"
+        default=0, description="maximum number of relaunches and copies at one checkpoint; 0: no limit"
     )
 
 
@@ -295,9 +309,11 @@ class StragglerScenario(Scenario):
         "jobs.tasks_max",
     )
 
-    family: Literal["stragglers"] = Field(description="family of problems; decides which keys the file has")
+    family: Literal["stragglers"] = Field(description="family of problems; determines the keys of the file")
     jobs: Jobs
-    straggler: Straggler = Field(default_factory=Straggler, description="which tasks are stragglers")
-    control: StragglerControl = Field(default_factory=StragglerControl, description="when to decide")
-    mitigation: Mitigation = Field(default_factory=Mitigation, description="what can be done")
-    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    straggler: Straggler = Field(default_factory=Straggler, description="definition of stragglers")
+    control: StragglerControl = Field(default_factory=StragglerControl, description="times of decisions")
+    mitigation: Mitigation = Field(
+        default_factory=Mitigation, description="resources and prices of mitigation"
+    )
+    reward: Reward = Field(default_factory=Reward, description="reward of the environment")

@@ -53,19 +53,17 @@ class ContenderSpec(Table):
 
     name: ContenderName = Field(description="name in the report")
     transport: str = Field(
-        default="", description="congestion control law of the senders; left out where there is no network"
+        default="", description="congestion control law of the senders; omitted if there is no network"
     )
     agent: str = Field(min_length=1, description="agent that decides; max leaves a transport uncapped")
     parameters: dict[str, ScalarMembers] = Field(
         default_factory=dict,
-        description=(
-            "constants of the transport, and what the agent is made with, where they are not their defaults"
-        ),
+        description=("constants of the transport and arguments of the agent that differ from the defaults"),
     )
     grid: dict[str, GridValues] = Field(
         default_factory=dict,
         description=(
-            "constants that are chosen before the test: each with its values; every combination plays the"
+            "constants chosen before the test, each with its candidate values; every combination plays the"
             " episodes of the task's `constants`, and the best one plays the test"
         ),
     )
@@ -106,16 +104,20 @@ class TrainingSpec(Table):
 
     agent: str = Field(min_length=1, description="learning agent, such as ppo")
     scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
-    total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(description="environment steps to train for")
-    seed: Seed = Field(
-        default=0, description="seed of the training run; seeds = [1, 2, 3] stands for as many entries"
+    total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(
+        description="number of environment steps of the training"
     )
-    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments side by side")
+    seed: Seed = Field(
+        default=0, description="seed of the training run; seeds = [1, 2, 3] stands for three entries"
+    )
+    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=1, description="number of parallel environments"
+    )
     action_scale: Literal["log", "linear"] = Field(
-        default="log", description="how the policy's output becomes a rate"
+        default="log", description="mapping from the policy's output to a rate"
     )
     hyper_parameters: dict[str, HyperParameter] = Field(
-        default_factory=dict, description="passed to the learning algorithm"
+        default_factory=dict, description="arguments of the learning algorithm"
     )
 
     def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
@@ -127,15 +129,17 @@ class TuningSpec(Table):
     """Choice of the constants of contenders with a grid, on other episodes than the task's."""
 
     split: Literal["train", "validation"] = Field(
-        default="validation", description="split of the episodes, from its first seed on"
+        default="validation", description="split of the episodes, which start at its first seed"
     )
     episodes: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = Field(
-        default=20, description="episodes that every combination plays"
+        default=20, description="number of episodes that every combination plays"
     )
     score: str = Field(
-        default="return", min_length=1, description="whose mean decides: return, or a key in episode_metrics"
+        default="return",
+        min_length=1,
+        description="quantity whose mean decides: return, or a key in episode_metrics",
     )
-    direction: Literal["higher", "lower"] = Field(default="higher", description="which is better")
+    direction: Literal["higher", "lower"] = Field(default="higher", description="better direction")
 
 
 class TaskSpec(Table):
@@ -153,10 +157,10 @@ class TaskSpec(Table):
     ] = Field(description="episode seeds: a list, or { first, count }")
     trained_on: str | None = Field(
         default=None,
-        description="scenario whose trainings the learned contenders play with; absent: the task's own",
+        description="scenario on which the learned contenders were trained; absent: the scenario of the task",
     )
     constants: TuningSpec | None = Field(
-        default=None, description="how the constants of contenders with a grid are chosen before the test"
+        default=None, description="choice of the constants of contenders with a grid, before the test"
     )
 
     @property
@@ -183,14 +187,14 @@ class TaskSpec(Table):
         tuned = [item.name for item in self.contenders if isinstance(item, ContenderSpec) and item.grid]
         if tuned and self.constants is None:
             yield Problem(
-                "constants", None, f"a table that says how {', '.join(tuned)} choose their constants"
+                "constants", None, f"a table that defines how {', '.join(tuned)} choose their constants"
             )
         if self.constants is not None and not tuned:
             yield Problem(
                 "contenders", list(self.contender_names), "one with a grid, as the task chooses constants"
             )
         if self.constants is not None and self.constants.split == self.split:
-            yield Problem("constants.split", self.split, "another split than that of the task")
+            yield Problem("constants.split", self.split, "a split other than that of the task")
 
     def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
         """Yield the conflicts with the scenario: seeds outside the split."""
@@ -213,30 +217,34 @@ class MatrixSpec(Table):
 
     agent: str = Field(min_length=1, description="learning agent, such as ppo or neural")
     scenarios: Annotated[tuple[str, ...], FromList, Field(min_length=2, max_length=MOST_MATRIX_SCENARIOS)] = (
-        Field(description="what is trained on and tested on: names, or paths relative to this file")
+        Field(description="scenarios for training and testing: names, or paths relative to this file")
     )
-    total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(description="environment steps of a training")
+    total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(
+        description="number of environment steps of a training"
+    )
     seeds: Annotated[tuple[Seed, ...], FromList, Field(min_length=1, max_length=MOST_MATRIX_SEEDS)] = Field(
         default=(1,), description="seeds of the trainings, one run each"
     )
-    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments side by side")
+    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=1, description="number of parallel environments"
+    )
     action_scale: Literal["log", "linear"] = Field(
-        default="log", description="how the policy's output becomes a rate"
+        default="log", description="mapping from the policy's output to a rate"
     )
     hyper_parameters: dict[str, HyperParameter] = Field(
-        default_factory=dict, description="passed to the learning algorithm"
+        default_factory=dict, description="arguments of the learning algorithm"
     )
     split: Literal["train", "validation", "test"] = Field(default="test", description="split of the tests")
     episodes: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = Field(
-        default=10, description="episodes of every test, from the split's first seed on"
+        default=10, description="number of episodes of every test, from the first seed of the split on"
     )
     floor: ContenderName = Field(default="dctcp", description="contender whose score is 0")
     bound: ContenderName = Field(default="oracle", description="contender whose score is 1")
     rules: Annotated[tuple[Contender, ...], FromList, Field(max_length=MOST_ENTRIES)] = Field(
-        default=(), description="other contenders that are tested on all scenarios, in rows below the agent's"
+        default=(), description="other contenders, tested on all scenarios, in rows below the agent"
     )
     score: str = Field(
-        default="return", min_length=1, description="what is compared: return, or a key in episode_metrics"
+        default="return", min_length=1, description="quantity to compare: return, or a key in episode_metrics"
     )
 
     @property
@@ -259,46 +267,47 @@ class MatrixSpec(Table):
 class MetricSpec(Table):
     """Column of the report."""
 
-    name: str = Field(min_length=1, description="key in episode_metrics; left out where a scenario lacks it")
-    direction: Literal["higher", "lower"] = Field(description="which is better")
-    label: str = Field(min_length=1, pattern=LINE, description="what the report calls it")
+    name: str = Field(min_length=1, description="key in episode_metrics; omitted for scenarios without it")
+    direction: Literal["higher", "lower"] = Field(description="better direction")
+    label: str = Field(min_length=1, pattern=LINE, description="name in the report")
 
 
 class Suite(Table):
     """Benchmark suite."""
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
-        alias="schema", description="version of this file format; 1"
+        alias="schema", description="version of this file format: 1"
     )
     name: str = Field(pattern=FILE_NAME, description="name of the suite: the file's name without .toml")
     title: str = Field(
         min_length=1, max_length=100, pattern=LINE, description="one line for lists and the report"
     )
-    description: Prose = Field(min_length=1, description="what the suite shows, in a few sentences")
+    description: Prose = Field(min_length=1, description="purpose of the suite, in a few sentences")
     training: Annotated[tuple[TrainingSpec, ...], FromList, Field(max_length=MOST_ENTRIES)] = Field(
         default=(), description="agents to train first, [[training]]"
     )
     survey: str | None = Field(
-        default=None, description="tables about the world itself that are made beside the contest, such as p2"
+        default=None,
+        description="tables about the problem itself, written in addition to the results, such as p2",
     )
     validation_episodes: Annotated[int, Field(ge=0, le=MOST_SEEDS)] = Field(
         default=0,
         description=(
-            "episodes of the validation split in which every checkpoint of a training and the heuristics of "
-            "its scenario play, to tell what energy it took to reach the best heuristic; 0: none"
+            "number of validation episodes that every checkpoint of a training and the heuristics of its"
+            " scenario play, to determine the energy needed to reach the best heuristic; 0: none"
         ),
     )
     tasks: Annotated[tuple[TaskSpec, ...], FromList, Field(min_length=1, max_length=MOST_ENTRIES)] = Field(
-        description="the contest, [[tasks]]"
+        description="tasks of the benchmark, [[tasks]]"
     )
     matrix: MatrixSpec | None = Field(
-        default=None, description="who is trained on each scenario and tested on all, [matrix]"
+        default=None, description="agent that is trained on each scenario and tested on all, [matrix]"
     )
     metrics: Annotated[tuple[MetricSpec, ...], FromList, Field(max_length=MOST_ENTRIES)] = Field(
         default=(),
         description=(
-            "columns of the report, [[metrics]], the most important one first; absent: those that the"
-            " family of each task is judged by"
+            "columns of the report, [[metrics]], the most important one first; absent: the metrics of each"
+            " task's family"
         ),
     )
 

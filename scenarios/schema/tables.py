@@ -52,7 +52,7 @@ class Reward(Table):
 
     name: str = Field(default="default", min_length=1, description="name of the reward")
     weights: dict[str, float] = Field(
-        default_factory=dict, description="term -> weight; absent terms keep the reward's own weights"
+        default_factory=dict, description="term -> weight; absent terms keep their default weights"
     )
 
 

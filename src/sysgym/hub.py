@@ -129,7 +129,7 @@ def _said_by_the_hub(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        raise SysgymError(f"{what}: the hub says: {str(error).strip()}") from error
+        raise SysgymError(f"{what}: error from the hub: {str(error).strip()}") from error
 
 
 def _card(checkpoint: Checkpoint, repository: str) -> str:

@@ -274,7 +274,7 @@ def _records(columns: Columns, kind: np.dtype[Any], path: Path) -> NDArray[np.vo
 
 def _column(columns: Columns, name: str, path: Path) -> NDArray[Any]:
     if name not in columns:
-        raise SysgymError(f"{path}: column {name} is missing; expected a table that sysgym run --csv wrote")
+        raise SysgymError(f"{path}: column {name} is missing; expected a table written by sysgym run --csv")
     return columns[name]
 
 
@@ -288,7 +288,7 @@ def _read_about(path: Path, name: str) -> Mapping[str, Any]:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part)[:LONGEST_NAME] for part in first["loc"]) or "the whole"
             raise SysgymError(
-                f"{path}: {where}: {first['msg']}; expected what sysgym run --csv wrote"
+                f"{path}: {where}: {first['msg']}; expected a table written by sysgym run --csv"
             ) from error
         except ValueError as error:
             raise SysgymError(f"{path}: cannot be read: {error}") from error

@@ -31,7 +31,7 @@ from sysgym.scenarios.files import replacing
 
 
 class _Style(NamedTuple):
-    """How a bar of the timeline looks: its colour, place in its row, and layer."""
+    """Appearance of a bar of the timeline: its colour, place in its row, and layer."""
 
     colour: str
     top: float

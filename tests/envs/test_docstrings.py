@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sysgym.agents import agent_info, list_agents
 from sysgym.envs.bursts.mux import BurstMux
 from sysgym.envs.bursts.observation import MUX_COLUMNS, plan_columns
 from sysgym.envs.bursts.plan import BurstPlan
@@ -217,6 +218,15 @@ def test_every_placement_scenario_is_listed_where_it_is_played(info: Any) -> Non
 @pytest.mark.parametrize("info", [info for info in list_scenarios() if info.family == "stragglers"])
 def test_every_straggler_scenario_is_listed(cls: Any, info: Any) -> None:
     assert f"`{info.name}`" in section(cls, "Registered Configurations")
+
+
+@pytest.mark.parametrize("cls", [DatacenterCC, FlowCC, *VECTORS, *COLUMNS])
+def test_the_names_of_baselines_are_those_of_agents_of_the_family(cls: Any) -> None:
+    family = cls().scenario.family
+    named = re.findall(r"`([a-z0-9_]+/)?([a-z0-9_]+)`", section(cls, "Baselines"))
+    agents = [f"{prefix}{name}" for prefix, name in named if prefix or name in list_agents(family)]
+    assert agents
+    assert {agent_info(name).family for name in agents} <= {family, ""}
 
 
 @pytest.mark.parametrize("cls", [DatacenterCC, FlowCC, *VECTORS, *COLUMNS])

@@ -102,6 +102,15 @@ def test_before_the_first_reset_it_says_so() -> None:
             env.step(env.action_space.sample())
 
 
+@pytest.mark.parametrize("env_id", ["sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"])
+def test_there_is_no_network_before_the_first_reset(env_id: str) -> None:
+    env = make(env_id).unwrapped
+    with pytest.raises(NoEpisode, match=r"no episode has begun; call reset\(\) before network"):
+        _ = env.network
+    env.reset(seed=0)
+    assert env.network.now_s >= 0.0
+
+
 @pytest.mark.parametrize("duplicate", COPIES, ids=["deepcopy", "pickle"])
 @pytest.mark.parametrize("env_id", IDS)
 def test_a_copy_keeps_the_episode_and_is_independent(env_id: str, duplicate: Copy) -> None:
@@ -206,6 +215,29 @@ def test_an_action_that_is_none_says_what_was_expected(env_id: str, action: Any,
         env.step(action)
     assert isinstance(ActionError(""), ValueError)
     env.step(some_action(env, env.reset(seed=1)[1]))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "value", "got"),
+    [
+        ("sysgym/StragglerPrediction-v0", 2, "from 0 to 1, got 2 at index 7"),
+        ("sysgym/StragglerPrediction-v0", 0.5, "from 0 to 1, got 0.5 at index 7"),
+        ("sysgym/StragglerPrediction-v0", np.nan, "from 0 to 1, got nan at index 7"),
+        ("sysgym/StragglerMitigation-v0", -1, "from 0 to 2, got -1 at index 7"),
+        ("sysgym/StragglerMitigation-v0", 3, "from 0 to 2, got 3 at index 7"),
+    ],
+)
+def test_the_first_wrong_value_of_a_choice_for_every_task_is_named(
+    env_id: str, value: float, got: str
+) -> None:
+    env = make(env_id).unwrapped
+    env.reset(seed=0)
+    action = np.zeros(env.action_space.shape, type(value))
+    action[[7, 9]] = value
+    with pytest.raises(ActionError, match=got):
+        env.step(action)
+    with pytest.raises(ActionError, match=r"got shape \(3,\)"):
+        env.step(action[:3])
 
 
 def test_one_number_for_a_flow() -> None:

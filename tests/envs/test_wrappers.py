@@ -115,7 +115,7 @@ def test_what_cannot_be_is_refused() -> None:
         DelayedAction(env, 1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected an element of"):
         DelayedAction(env, 1, np.full(4, 2.0, np.float32))
-    with pytest.raises(ValueError, match="only numbers can be late"):
+    with pytest.raises(ValueError, match="only continuous actions can be delayed"):
         DelayedAction(gym.make("sysgym/JointPlacement-v0", disable_env_checker=True), 1)
 
 

@@ -92,7 +92,7 @@ BROKEN = {
         21,
     ),
     "below the range": Broken(
-        "= 400", "= 0", "control.episode_steps", 0, "at least 1 (decisions in an episode)"
+        "= 400", "= 0", "control.episode_steps", 0, "at least 1 (number of decisions in an episode)"
     ),
     "above the range": Broken("load = 0.4", "load = 4.0", "workload.load", 4.0, "less than 1"),
     "at an open end": Broken("load = 0.4", "load = 0.0", "workload.load", 0.0, "more than 0"),

@@ -110,7 +110,7 @@ def test_compressed_lines_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(found) > 9_000
     assert not last.endswith(b"\n")
     path.write_bytes(gzip.compress(b"one\ntwo"))
-    with pytest.raises(SysgymError, match=r"lines\.gz, line 2: ends within a line"):
+    with pytest.raises(SysgymError, match=r"lines\.gz, line 2: ends in the middle of a line"):
         list(read_lines(path, 100, 10))
     assert list(read_lines(path, 100, 10, may_be_cut=True)) == [b"one\n", b"two"]
     for damaged in (b"one\n", gzip.compress(b"one\n")[:10] + b"\xff" * 20):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,6 +182,30 @@ def test_overrides_replace_values_and_leave_the_rest() -> None:
     )
 
 
+def test_overrides_may_be_numbers_of_numpy() -> None:
+    given = {"queue.ecn_threshold_bytes": np.int64(30_000), "workload.load": np.float32(0.5)}
+    varied = {"splits.test.vary": {"workload.load": [np.float64(0.25), np.float64(0.75)]}}
+    scenario = load_scenario("fattree-k4-websearch", overrides=given | varied, expect=CongestionScenario)
+    assert scenario.queue.ecn_threshold_bytes == 30_000
+    assert scenario.splits.test.vary == {"workload.load": (0.25, 0.75)}
+    assert scenario.resolved()["workload"]["load"] == 0.5
+    with pytest.raises(ScenarioError, match="whole number"):
+        load_scenario("dumbbell-10g", overrides={"queue.ecn_threshold_bytes": np.float64(0.5)})
+
+
+def test_the_keys_of_overrides_are_texts() -> None:
+    for load in (load_scenario("dumbbell-10g").with_overrides, _loaded_with):
+        with pytest.raises(ScenarioError) as caught:
+            load({5: 3})  # type: ignore[dict-item]
+        (problem,) = caught.value.problems
+        assert (problem.key, problem.got) == ("overrides", {5: 3})
+        assert "a table of dotted keys and values" in problem.expected
+
+
+def _loaded_with(overrides: dict[str, Any]) -> Scenario:
+    return load_scenario("dumbbell-10g", overrides=overrides)
+
+
 def test_an_overridden_table_takes_another_kind() -> None:
     workload = {"kind": "incast", "senders": 3, "request_bytes": 1000, "period_s": 1e-3}
     scenario = load_scenario("dumbbell-10g", overrides={"workload": workload}, expect=CongestionScenario)
@@ -214,6 +239,7 @@ def test_overridden_variation_holds() -> None:
         ({"workload.load": 9.0}, "workload.load", "less than 1"),
         ({"name": "other"}, "name", "can be overridden"),
         ({"schema": 1}, "schema", "can be overridden"),
+        ({"env_id": "sysgym/FlowCC-v0"}, "env_id", "not schema, name, family or env_id"),
         ({"title.x": 1}, "title.x", "a dotted key"),
         ({"": 1}, "", "a dotted key"),
         ({"workload.": 1}, "workload.", "a dotted key"),

@@ -156,7 +156,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         'source = "drawn"\n',
         "problem.axes",
         [4, 16],
-        "no axes where the system is drawn",
+        "no axes if the system is drawn",
     ),
     "axis of no device": ("axes = [4, 16]", "axes = [0, 16]", "problem.axes[0]", 0, "at least 1"),
     "too many axes": (

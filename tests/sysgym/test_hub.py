@@ -136,7 +136,7 @@ def test_a_checkpoint_comes_back_as_it_went(
 def test_what_is_not_there_is_said(hub: tuple[str, type[Hub]], shipped: Path, tmp_path: Path) -> None:
     address, _ = hub
     push_checkpoint(shipped, REPOSITORY, endpoint=address, token="hf_mine")
-    with pytest.raises(SysgymError, match=r"me/ppo-iroko, other.zip: the hub says: .*404"):
+    with pytest.raises(SysgymError, match=r"me/ppo-iroko, other.zip: error from the hub: .*404"):
         pull_checkpoint(REPOSITORY, "other.zip", endpoint=address, cache=tmp_path)
 
 

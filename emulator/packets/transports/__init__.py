@@ -1,7 +1,7 @@
 """Transports by name.
 
 To add a transport, write a module with a :class:`Transport` and add a line to the list below and its
-name to ``src/sysgym/cli/completion.py``, or call :func:`register_transport` from a program of your own.
+name to ``src/sysgym/cli/completion.py``, or call :func:`register_transport` from your own program.
 """
 
 from __future__ import annotations

@@ -98,15 +98,16 @@ class Transport:
         on_start: Runs when a flow starts. ``cwnd`` is then the scenario's initial window, ``ssthresh``
             infinite.
         on_tick: Runs for every active flow at all multiples of ``tick_s``, for transports with timers.
-        on_restart: Runs when a flow continues an idle connection, instead of ``on_start``; all of ``flow`` is
-            as the flow before has left it, but packets are numbered on and the scenario's rule for idle
-            windows was applied. ``flow.idle_since_ns`` is the time at which that flow sent its last packet.
+        on_restart: Runs when a flow continues an idle connection, instead of ``on_start``; ``flow`` is in the
+            state in which the previous flow left it, but the packet numbers continue and the scenario's rule
+            for idle windows has been applied. ``flow.idle_since_ns`` is the time at which that flow sent its
+            last packet.
         tick_s: Period of ``on_tick``, s; 0: never.
         needs_int: Whether switches stamp its packets with in-band telemetry (``event.int_...``).
         cnp_interval_ns: Least interval between the notifications (``event.cnp``) with which the receiver
             answers CE marks, as in DCQCN; 0: it sends none.
         ecn_capable: Whether its packets may be marked (ECT).
-        rate_driven: Whether its rate is set from outside, so that a host always has a cap.
+        rate_driven: Whether its rate is set externally, so that a host always has a cap.
         recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``; where a scenario's
             ``transport.loss_detection`` is not ``"dupack"``, that decides instead. ``"told"``: the receiver
             tells the sender of trimmed packets, or asks for missing ones (:class:`Receiver`).
@@ -118,8 +119,8 @@ class Transport:
             ``on_start`` may set; the window does not limit them.
         needs_classes: Least number of classes (``queue.classes``) that the network must have.
         needs_trimming: Whether the network must trim packets that find no room (``queue.trim``).
-        on_grant: Runs when a receiver has granted more; ``event.granted_packets`` is how many.
-        linux: The form that Linux has, where it differs: played on hosts with ``transport.loss_detection =
+        on_grant: Runs when a receiver has granted more packets; ``event.granted_packets`` is their number.
+        linux: The Linux form of the transport, if it differs; used on hosts with ``transport.loss_detection =
             "linux"``. None: the same.
         parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
             compilation.
@@ -152,7 +153,7 @@ class Transport:
     constants: tuple[Constant, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the attributes, so that a mistake is reported here and not much later."""
+        """Check the attributes, so that mistakes are reported early."""
         if not self.name.replace("_", "").replace("-", "").isalnum():
             raise SysgymError(f"transport name {self.name!r}: letters, digits, '-' and '_' only")
         if self.constants:

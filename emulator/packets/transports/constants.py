@@ -14,10 +14,10 @@ class Constant(NamedTuple):
 
     Attributes:
         name: Name.
-        value: Value if nobody sets it.
+        value: Default value.
         least: Smallest value.
         most: Largest value.
-        meaning: What it is.
+        meaning: Meaning of the constant.
         searched: Whether a search sets it.
     """
 

@@ -1,4 +1,4 @@
-"""Paced: reliable sending at a rate that is set from outside.
+"""Paced: reliable sending at a rate that is set externally.
 
 Controllers of send rates use it: each host's cap is the rate, shared by its flows in turn. Losses are
 repaired but do not change the rate. The window only bounds the memory.
@@ -19,7 +19,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 PACED = Transport(
     name="paced",
-    summary="No law of its own: each host sends at the rate set from outside",
+    summary="No congestion control: each host sends at a rate set externally",
     reference="Ruffy et al., Iroko, arXiv 1812.09975",
     on_start=on_start,
     on_ack=do_nothing,
@@ -31,7 +31,7 @@ PACED = Transport(
 
 
 def on_flow_start(flow: Any, event: Any) -> None:
-    """Open the window, and send at line rate until the flow's rate is set from outside."""
+    """Open the window, and send at line rate until the flow's rate is set externally."""
     flow.cwnd = NO_WINDOW_PACKETS
     if flow.pacing_rate_bps == 0.0:
         flow.pacing_rate_bps = flow.line_rate_bps

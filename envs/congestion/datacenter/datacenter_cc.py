@@ -1,4 +1,4 @@
-"""``sysgym/DatacenterCC-v0``: one controller sets how fast every host of a datacenter network sends."""
+"""``sysgym/DatacenterCC-v0``: central control of the send rates of all hosts of a datacenter network."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Array = NDArray[np.float32]
 
 
 class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
-    """One controller sets how fast every host of a datacenter network sends.
+    """Set the send rate of every host of a datacenter network with one central controller.
 
     ## Description
 
@@ -49,8 +49,8 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     `transport` is the congestion control law of the hosts. With `"paced"` (the default) a host sends at
     exactly the rate that the agent set. With any other law (`"dctcp"`, `"cubic"`, ...) the rate is a cap on
-    the law's own; 1 means no cap. A classical transport is therefore evaluated in the same environment, with
-    an agent that always sets 1.
+    the law's own rate; 1 means no cap. A classical transport is therefore evaluated in the same environment,
+    with an agent that always sets 1.
 
     ## Action Space
 
@@ -94,8 +94,8 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `ideal` | host | payload at the max-min fair rates of the flows active when the interval began, like goodput | fraction of the line rate | 0 | 1 |
 
     `*`: in the default set, in this order. The base RTT is the round-trip time of one full-size packet over
-    the longest path of the empty network. The paths of a host are the switch ports that data of its flows
-    passes, of flows that have not begun as well: who talks to whom, and not when.
+    the longest path of the empty network. The paths of a host are the switch ports that the data of its flows
+    passes, including flows that have not begun: the columns reveal which hosts communicate, but not when.
 
     ## Rewards
 
@@ -111,7 +111,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     The ideal of an interval is given by the max-min fair rates of the flows that were active when it began,
     excluding headers, and is limited to the data that those flows had left to send. Without demand the
     goodput term is 1, so finishing early is never worth less than finishing late. The default reward is at
-    most 1 per step. Iroko's rewards, except `queue` and `iroko_paper`, pay for the rate that hosts are
+    most 1 per step. Iroko's rewards, except `queue` and `iroko_paper`, reward the rate that hosts are
     allowed, whether or not they use it; they are included for comparison.
 
     ## Starting State
@@ -132,22 +132,23 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     | Parameter | Type | Default | Description |
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `CongestionScenario` | `"dumbbell-10g"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
-    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `split` | str | `"train"` | split from which episode seeds are drawn: `"train"`, `"validation"` or `"test"` |
     | `transport` | str or `Transport` | `"paced"` | congestion control law of the hosts |
-    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `reward` | str, `Reward` or None | None | reward or its name; None: the reward of the scenario, `"default"` unless the scenario sets another |
     | `features` | sequence of str or `FeatureGroup` | the groups marked * | feature groups of the observation, or their names |
     | `history` | int | 1 | intervals in the observation |
-    | `action_scale` | str | `"linear"` | `"linear"`, `"log"` or `"native"`: what the numbers of an action mean |
+    | `action_scale` | str | `"linear"` | `"linear"`, `"log"` or `"native"`: meaning of the numbers of an action |
     | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real hosts, TCP and queues of the kernel, in wall time |
-    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"workload.load": 0.6}` |
-    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+    | `overrides` | dict or None | None | scenario keys to override, in dotted form, such as `{"topology.link_rate_bps": 25e9}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; requires the extra `human`) |
 
     ## Info
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the interval's metrics in absolute units, see
       `sysgym.envs.congestion.datacenter.metrics.INTERVAL_METRICS`.
-    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
+      there.
     - `episode_seed`, `time_s`: the seed of this episode's workload, and simulated time.
 
     ## Registered Configurations
@@ -269,13 +270,16 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
         super().reset(seed=seed)
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         drawn = self.scenario.draw(self.split, self.episode_seed)
-        if drawn != self.network.scenario:
+        network = self._network
+        assert network is not None
+        if drawn != network.scenario:
             self._release()
-            self._network, self.fabric = network_on(self.backend, drawn, self.transport), Fabric.of(drawn)
-        self.network.reset(self.episode_seed)
+            network, self.fabric = network_on(self.backend, drawn, self.transport), Fabric.of(drawn)
+            self._network = network
+        network.reset(self.episode_seed)
         if self.before_warmup is not None:
-            self.before_warmup(self.network)
-        interval = self._stepper.begin(self._row, self.network, self.fabric, self.episode_seed)
+            self.before_warmup(network)
+        interval = self._stepper.begin(self._row, network, self.fabric, self.episode_seed)
         self._began = interval.after
         self.observations.reset(interval)
         if self.recorder is not None:

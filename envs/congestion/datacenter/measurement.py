@@ -123,7 +123,7 @@ class Reading:
 
 
 class Routing(NamedTuple):
-    """What the paths of all flows of an episode tell, whether they have begun or not.
+    """Paths of all flows of an episode, whether they have begun or not.
 
     Attributes:
         uses: Whether a switch port is on a data path of a host, shape (n_hosts, n_ports).

@@ -128,7 +128,7 @@ DEFAULT_FEATURES = ("queue_delay", "mark_fraction", "utilization", "rate", "good
 """Default feature groups: load, queueing and demand, without redundancy."""
 
 PATH_FEATURES = (*(f"path_{name}" for name in _PATH_FEATURES), "fair_rate")
-"""What the controller sees on the paths of each host, and its fair rate."""
+"""Features of the paths of each host, and its fair rate."""
 
 
 def get_feature_group(group: str | FeatureGroup) -> FeatureGroup:
@@ -181,6 +181,11 @@ class ObservationBuilder:
     def _groups(self) -> list[FeatureGroup]:
         # Looked up by name: the functions of built-in groups cannot be pickled, and copies can share them.
         return [self._own.get(name) or FEATURES[name] for name in self.features]
+
+    @property
+    def own_features(self) -> list[str]:
+        """Names of the feature groups that are the caller's objects, not groups of :data:`FEATURES`."""
+        return list(self._own)
 
     @property
     def on_paths(self) -> bool:

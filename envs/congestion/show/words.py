@@ -312,7 +312,7 @@ def _faults(scenario: CongestionScenario) -> str:
         else:
             assert change.factor is not None
             rates = f"{change.factor.low:g} to {change.factor.high:g} times its rate"
-        parts.append(f"The rate of {change.link} is drawn anew {drawn}: {rates}.")
+        parts.append(f"The rate of {change.link} is drawn again {drawn}: {rates}.")
     if faults.links:
         parts.append(f"Switches route around it after {_exact('s', faults.reroute_s)}.")
     return " ".join(parts)

@@ -30,6 +30,7 @@ class JobsScene:
         title: Name of the scenario.
         system: The jobs and the system.
         counts: Blocks of each job on each node.
+        most_jobs: Largest number of jobs in any episode.
         slowdowns: Slowdown of each job; None before the end.
         outcome: Outcome; None while the episode is in progress.
     """
@@ -37,6 +38,7 @@ class JobsScene:
     title: str
     system: JobSystem
     counts: IntArray
+    most_jobs: int
     slowdowns: NDArray[np.float64] | None
     outcome: Outcome | None
 
@@ -80,7 +82,7 @@ def jobs_picture(scene: JobsScene) -> Picture:
     """Return a picture, shape (height, width, 3): a column for each node, in it a box for each block."""
     n_jobs, n_nodes = scene.counts.shape
     inside = scene.system.hierarchy.cardinalities[-1]
-    figure = new_figure(11.0, 5.0 + 0.2 * n_jobs)
+    figure = new_figure(11.0, 5.0 + 0.2 * scene.most_jobs)  # the same size in all episodes
     figure.suptitle(wrapped([scene.heading, scene.verdict], 11.0, 11), fontsize=11)
     axes = figure.subplots()
     for node in range(n_nodes):

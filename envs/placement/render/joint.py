@@ -28,7 +28,9 @@ from sysgym.envs.placement.render.common import (
 )
 
 ROWS_IN_TEXT = 12
-ROWS_IN_PICTURE = 24
+LEAST_ROWS_IN_PICTURE = 24
+"""Number of rows that every picture has room for; with a large budget there is room for more."""
+
 MOST_LABEL = 64
 
 
@@ -43,6 +45,8 @@ class JointScene:
         times: Components of their nominal times, in the same order.
         measured_s: Measured times of each candidate.
         budget: Largest number of measurements.
+        most_candidates: Largest number of candidates in any episode.
+        most_budget: Largest budget of any episode.
         committed: Row of the chosen candidate; None before.
         true_s: Expected times after the end of the episode; None before.
         outcome: Outcome of the episode; None while it is in progress.
@@ -54,6 +58,8 @@ class JointScene:
     times: StepTimes
     measured_s: tuple[tuple[float, ...], ...]
     budget: int
+    most_candidates: int
+    most_budget: int
     committed: int | None
     true_s: NDArray[np.float64] | None
     outcome: Outcome | None
@@ -111,10 +117,11 @@ def joint_text(scene: JointScene) -> str:
 def joint_picture(scene: JointScene) -> Picture:
     """Return a picture, shape (height, width, 3), with a row per candidate, nominally fastest on top.
 
-    If there are many candidates, only the first ones, measured ones, the chosen one and the best are drawn.
+    If there are many candidates, only measured ones, the chosen one, the best and as many of the first ones
+    as there is room for are drawn. The size is the same in all episodes.
     """
     rows = _drawn_rows(scene)
-    figure = new_figure(11.0, 2.4 + 0.235 * len(rows))
+    figure = new_figure(11.0, 2.4 + 0.24 * _room(scene))
     figure.suptitle(wrapped([scene.heading, *scene.verdict], 11.0, 11), fontsize=11)
     axes = figure.subplots()
     nominal_s = scene.times.nominal_s
@@ -162,7 +169,7 @@ def joint_picture(scene: JointScene) -> Picture:
     axes.set_yticks(range(len(rows)), [_label(scene, row) for row in rows], fontsize=7.5)
     axes.tick_params(axis="y", length=0)
     left_out = len(scene.times) - len(rows)
-    more = f";  {left_out} slower {plural('candidate', left_out)} not drawn" if left_out else ""
+    more = f";  {left_out} more {plural('candidate', left_out)} not drawn" if left_out else ""
     axes.set_xlabel(f"time ({unit});  error bars: standard error;  (n): measured n times{more}", fontsize=9)
     axes.set_title(
         "to the left: row: where each axis lies; collectives of each reduction", fontsize=9, loc="left"
@@ -180,12 +187,19 @@ def joint_picture(scene: JointScene) -> Picture:
 
 def _drawn_rows(scene: JointScene) -> list[int]:
     order = np.argsort(scene.times.nominal_s, kind="stable").tolist()
-    wanted = set(order[:ROWS_IN_PICTURE]) | {row for row in order if scene.measured_s[row]}
+    wanted = {row for row in order if scene.measured_s[row]}
     if scene.true_s is not None:
         wanted.add(int(np.argmin(scene.true_s)))
     if scene.committed is not None:
         wanted.add(scene.committed)
+    others = [row for row in order if row not in wanted]
+    wanted.update(others[: _room(scene) - len(wanted)])
     return [row for row in order if row in wanted]
+
+
+def _room(scene: JointScene) -> int:
+    """Return the largest number of rows: all measured candidates, the chosen one and the best fit."""
+    return min(scene.most_candidates, max(scene.most_budget + 2, LEAST_ROWS_IN_PICTURE))
 
 
 def _label(scene: JointScene, row: int) -> str:

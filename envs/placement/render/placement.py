@@ -40,6 +40,9 @@ LEAST_FONT = 5.0
 """Points; smaller text is left out."""
 
 BAR_WIDTH = 30
+HEIGHT = 7.2
+"""Of a picture, inches."""
+
 _GAP = 0.56
 _STUB = 0.42
 _EMPTY = "#dddddd"
@@ -54,6 +57,7 @@ class PlacementScene:
         task: The problem and all its placements.
         chosen: Axis of each prime placed so far.
         matrix: Matrix of the factors placed so far.
+        most_reductions: Largest number of reductions in any episode.
         outcome: Outcome of the episode; None while it is in progress.
     """
 
@@ -61,6 +65,7 @@ class PlacementScene:
     task: PlacementTask
     chosen: tuple[int, ...]
     matrix: Matrix
+    most_reductions: int
     outcome: Outcome | None
 
     @property
@@ -142,14 +147,17 @@ def placement_text(scene: PlacementScene) -> str:
 
 
 def placement_picture(scene: PlacementScene) -> Picture:
-    """Return a picture, shape (height, width, 3): for every reduction the devices and the links below."""
+    """Return a picture, shape (height, width, 3): for every reduction the devices and the links below.
+
+    The size is the same in all episodes; boxes are arranged so that they fill it.
+    """
     problem = scene.problem
     count = len(problem.reductions)
-    boxes = _Boxes(problem)
-    width = max(8.6, 4.7 * count)
-    drawn_height = min(max(0.86 * width / count * boxes.height / boxes.width, 1.6), 6.0)
     n_links = problem.hierarchy.n_levels
-    figure = new_figure(width, drawn_height + 2.45 + 0.27 * n_links)
+    width = max(8.6, 4.7 * scene.most_reductions)
+    drawn_height = HEIGHT - 2.45 - 0.27 * n_links
+    boxes = _Boxes(problem, 0.86 * width / count / drawn_height)
+    figure = new_figure(width, HEIGHT)
     rows = ";   ".join(scene.row(axis) for axis in range(problem.n_axes))
     figure.suptitle(wrapped([scene.heading, scene.verdict], width, 11), fontsize=11)
     panels = figure.subplots(2, count, squeeze=False, height_ratios=(drawn_height, 0.3 + 0.27 * n_links))
@@ -171,9 +179,14 @@ def placement_picture(scene: PlacementScene) -> Picture:
 
 
 class _Boxes:
-    """Positions of devices and the boxes around them, in units of the width of a device."""
+    """Positions of devices and the boxes around them, in units of the width of a device.
 
-    def __init__(self, problem: PlacementProblem) -> None:
+    Args:
+        problem: The problem.
+        aspect: Width over height of the area that the boxes should fill.
+    """
+
+    def __init__(self, problem: PlacementProblem, aspect: float = 1.3) -> None:
         levels = problem.hierarchy.levels
         self.levels = [index for index, level in enumerate(levels) if level.cardinality > 1] or [
             len(levels) - 1
@@ -191,8 +204,7 @@ class _Boxes:
         self.uplinks = [level.uplinks for level in levels]
         # (level, first device, x, y, width, height) of every instance; y grows downwards.
         self.instances: list[tuple[int, int, float, float, float, float]] = []
-        # A single reduction uses the whole width.
-        self._aspect = 1.3 if len(problem.reductions) > 1 else 2.4
+        self._aspect = aspect
         self.width, self.height = self._size(0)
         self._place(0, 0, 0.0, 0.0)
 
@@ -217,7 +229,7 @@ class _Boxes:
     def _grid(self, depth: int) -> tuple[int, int]:
         count = self.shown[self.levels[depth]]
         width, height = self._box(depth)
-        # Somewhat wider than high, and without an incomplete row if possible.
+        # Near the aspect, and without an incomplete row if possible.
         wanted = max(1.0, min(float(count), math.sqrt(self._aspect * count * height / width)))
         divisors = [one for one in range(1, count + 1) if count % one == 0]
         columns = min(divisors, key=lambda one: abs(math.log(one / wanted)))

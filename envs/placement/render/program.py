@@ -130,13 +130,17 @@ def program_picture(scene: ProgramScene) -> Picture:
     longest_s = max(sum(time_s for _, time_s in steps) for _, steps in programs) or 1e-6
     scale = min(time_scale(longest_s)[0], 1e-3)
     unit = {1e-3: "ms", 1e-6: "us"}[scale]
-    rows = [max(len(steps), 1) for _, steps in programs]
-    figure = new_figure(11.0, 2.3 + 0.34 * sum(rows) + 0.3 * len(rows))
+    # The size is that of the longest programs, and the first row has room for one: it does not grow in an
+    # episode.
+    longest = scene.max_steps
+    rows = [longest, *(max(len(steps), 1) for _, steps in programs[1:])]
+    figure = new_figure(11.0, 3.2 + 0.34 * (2 * longest + 1))
     heading = f"{scene.title}: {system(task.problem)}, {reduction(task.reduction, task.problem.axes)}"
     figure.suptitle(wrapped([heading, scene.groups], 11.0, 11), fontsize=11)
     panels = figure.subplots(len(programs), 1, sharex=True, height_ratios=[count + 0.3 for count in rows])
-    for axes, (name, steps) in zip(panels, programs, strict=True):
+    for axes, count, (name, steps) in zip(panels, rows, programs, strict=True):
         _draw_steps(axes, steps, task.space.n_levels, scale, longest_s)
+        axes.set_ylim(count - 0.4, -0.6)
         axes.set_title(f"{name}: {_summary(scene, name, steps)}", fontsize=10, loc="left")
     panels[-1].set_xlabel(f"time ({unit})\n{scene.patterns}", fontsize=9)
     panels[-1].set_xlim(0.0, 1.12 * longest_s / scale)
@@ -170,7 +174,6 @@ def _draw_steps(
             axes.plot([left + width] * 2, [row, row + 1], color=FAINT, linewidth=0.8, zorder=0)
         begin_s += time_s
     axes.set_yticks(range(len(steps)), [instruction(one, n_levels) for one, _ in steps], fontsize=9)
-    axes.set_ylim(max(len(steps), 1) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", color="#e4e4e4", linewidth=0.8)

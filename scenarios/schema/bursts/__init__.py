@@ -19,12 +19,12 @@ class BurstJob(Table):
     """A foreground job with a global batch, on the GPUs of one server or pod."""
 
     model: Literal["vgg16", "wide_resnet101_2", "inception_v3"] = Field(description="model")
-    batch: Annotated[int, Field(ge=1, le=65_536)] = Field(description="samples of an iteration")
-    gpus: Annotated[int, Field(ge=2, le=MOST_GPUS)] = Field(description="GPUs, a power of two")
+    batch: Annotated[int, Field(ge=1, le=65_536)] = Field(description="number of samples of an iteration")
+    gpus: Annotated[int, Field(ge=2, le=MOST_GPUS)] = Field(description="number of GPUs, a power of two")
     spread_log_sd: LogSd = Field(
         default=0.0,
-        description="standard deviation of the logarithm of factors of each stage's time and of its share"
-        " that does not divide, so that jobs differ",
+        description="standard deviation of the logarithm of random factors on the time of each stage and"
+        " on its indivisible share, so that jobs differ",
     )
     profile_log_sd: LogSd = Field(
         default=0.0,
@@ -49,10 +49,11 @@ class BurstNetwork(Table):
 
 
 class Background(Table):
-    """Background training in the gaps of the foreground, and how much it is in its way."""
+    """Background training in the gaps of the foreground, and its interference with the foreground."""
 
     plan_limit: Annotated[float, Field(ge=1.0, le=100.0)] = Field(
-        default=2.0, description="amplification limit of the published planner, whose plan the foreground has"
+        default=2.0,
+        description="amplification limit of the published planner, whose plan the foreground follows",
     )
     idle_value: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.5, description="value of an idle GPU's time to the planner, as a share of that of all GPUs"
@@ -62,7 +63,7 @@ class Background(Table):
     )
     small_batch: Annotated[float, Field(ge=0.0, le=1024.0)] = Field(
         default=2.0,
-        description="assumed: batch at which background work has half of its throughput, without limit",
+        description="assumed: batch at which background work reaches half of its maximum throughput",
     )
     launch_s: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=100e-6, description="assumed: idle time between pieces if only one is outstanding, s"
@@ -75,7 +76,9 @@ class Background(Table):
         default=0.0, description="standard deviation of the logarithm of the interference (it drifts)"
     )
     drift_s: Annotated[float, Field(gt=0.0, le=1e4)] = Field(
-        default=2.0, description="time after which that logarithm's correlation has fallen to 1/e, s"
+        default=2.0,
+        description="time after which the correlation of the logarithm of the interference has fallen to"
+        " 1/e, s",
     )
     noise_log_sd: LogSd = Field(
         default=0.0,
@@ -90,10 +93,10 @@ class BurstDecisions(Table):
     """The agent's clock. A plan has a decision for each layer."""
 
     interval_s: Annotated[float, Field(gt=0.0, le=60.0)] = Field(
-        default=0.01, description="BurstMux: wall time of a decision, s"
+        default=0.01, description="BurstMux: wall time between decisions, s"
     )
     episode_steps: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1000, description="BurstMux: decisions of an episode"
+        default=1000, description="BurstMux: number of decisions in an episode"
     )
 
 
@@ -102,9 +105,9 @@ class BurstScenario(Scenario):
 
     VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("job", "network", "background")
 
-    family: Literal["bursts"] = Field(description="family of problems; decides which keys the file has")
+    family: Literal["bursts"] = Field(description="family of problems; determines the keys of the file")
     job: BurstJob = Field(description="the foreground job")
     network: BurstNetwork = Field(default_factory=BurstNetwork, description="links between the GPUs")
     background: Background = Field(default_factory=Background, description="background training")
     control: BurstDecisions = Field(default_factory=BurstDecisions, description="the agent's clock")
-    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    reward: Reward = Field(default_factory=Reward, description="reward of the environment")

@@ -39,18 +39,19 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 class TrainingJob(Table):
     """A data-parallel training job."""
 
-    gradient_bytes: Bytes = Field(description="gradient of one worker with 32 bits a value")
+    gradient_bytes: Bytes = Field(description="size of the gradient of one worker at 32 bits per value")
     half_precision: bool = Field(
-        default=False, description="the job sends 16 bits a value even without compression"
+        default=False, description="whether the job sends 16 bits per value even without compression"
     )
-    backward_s: Seconds = Field(description="backward pass alone, without overlap")
+    backward_s: Seconds = Field(description="time of the backward pass alone, without overlap")
     forward_s: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
-        default=0.0, description="forward pass and update of the weights, before and after the exchange"
+        default=0.0,
+        description="time of the forward pass and the weight update, before and after the exchange",
     )
     iterations: Annotated[int, Field(ge=1, le=10**9)] = Field(
         description="iterations that the job needs without compression"
     )
-    bucket_bytes: Bytes = Field(default=25e6, description="bytes of a bucket, at 32 bits a value")
+    bucket_bytes: Bytes = Field(default=25e6, description="bytes of a bucket, at 32 bits per value")
     overlap_slowdown: Annotated[float, Field(ge=1.0, le=10.0)] = Field(
         default=1.07, description="assumed: factor of a backward pass that an exchange overlaps"
     )
@@ -61,7 +62,8 @@ class Bandwidth(Table):
 
     median_bps: Rate = Field(description="median of the bandwidth of a worker's link in each direction")
     log_sd: Annotated[float, Field(ge=0.0, le=5.0)] = Field(
-        default=0.0, description="standard deviation of its logarithm (Ornstein-Uhlenbeck); 0: constant"
+        default=0.0,
+        description="standard deviation of the logarithm of the bandwidth (Ornstein-Uhlenbeck); 0: constant",
     )
     correlation_s: Seconds = Field(
         default=300.0, description="time after which the correlation of the logarithm has fallen to 1/e"
@@ -74,8 +76,12 @@ class Bandwidth(Table):
     background_share: Share = Field(
         default=0.0, description="share of the bandwidth that background traffic takes while it is on"
     )
-    background_on_s: Seconds = Field(default=60.0, description="mean duration of background traffic")
-    background_off_s: Seconds = Field(default=240.0, description="mean time between")
+    background_on_s: Seconds = Field(
+        default=60.0, description="mean duration of a period of background traffic"
+    )
+    background_off_s: Seconds = Field(
+        default=240.0, description="mean time between periods of background traffic"
+    )
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check that the median lies between the ends."""
@@ -87,16 +93,17 @@ class Bandwidth(Table):
 class WorkerTable(Table):
     """Workers. With `change_s` their number doubles or halves now and then; one of them is always slowest."""
 
-    count: Workers = Field(description="workers at the start")
-    least: Workers = Field(default=2, description="fewest workers")
-    most: Workers = Field(default=65_536, description="most workers")
+    count: Workers = Field(description="number of workers at the start")
+    least: Workers = Field(default=2, description="minimum number of workers")
+    most: Workers = Field(default=65_536, description="maximum number of workers")
     change_s: Annotated[float, Field(ge=0.0, le=1e9)] = Field(
-        default=0.0, description="mean time between changes of the number of workers; 0: it never changes"
+        default=0.0,
+        description="mean time between changes of the number of workers; 0: no changes",
     )
     straggler_log_sd: Annotated[float, Field(ge=0.0, le=2.0)] = Field(
         default=0.0,
-        description="standard deviation of the logarithm of the slowest worker's backward time, "
-        "by which all others wait",
+        description="standard deviation of the logarithm of the backward time of the slowest worker, for"
+        " which all others wait",
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -108,7 +115,9 @@ class WorkerTable(Table):
 class EncodingTimes(Table):
     """Time of encoding and decoding by method, in proportion to the gradient."""
 
-    gradient_bytes: Bytes = Field(default=97e6, description="gradient (32 bits a value) of the times below")
+    gradient_bytes: Bytes = Field(
+        default=97e6, description="size of the gradient (32 bits per value) to which the times below apply"
+    )
     scale: Annotated[float, Field(gt=0.0, le=1e3)] = Field(
         default=1.0, description="factor of all times; below 1 for an accelerator that encodes faster"
     )
@@ -128,7 +137,7 @@ class EncodingTimes(Table):
 class Loss(Table):
     """Progress that compression loses: an iteration counts 1 minus the value of its method."""
 
-    half_precision: Share = Field(default=0.0, description="assumed: loss of 16 bits a value")
+    half_precision: Share = Field(default=0.0, description="assumed: loss of 16 bits per value")
     powersgd_1: Share = Field(default=0.10, description="assumed: loss of PowerSGD of rank 1")
     powersgd_4: Share = Field(default=0.02, description="assumed: loss of PowerSGD of rank 4")
     powersgd_8: Share = Field(default=0.01, description="assumed: loss of PowerSGD of rank 8")
@@ -150,7 +159,7 @@ class Loss(Table):
         default=0.05, description="length of a critical phase, as a share of the job"
     )
     critical_factor: Annotated[float, Field(ge=1.0, le=1e3)] = Field(
-        default=1.0, description="factor of the losses in critical phases; a loss is 0.95 at most"
+        default=1.0, description="factor of the losses in critical phases; a loss is at most 0.95"
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -163,7 +172,7 @@ class Loss(Table):
 
 
 class Measuring(Table):
-    """What an agent measures."""
+    """Measurements of the agent."""
 
     noise_log_sd: Annotated[float, Field(ge=0.0, le=2.0)] = Field(
         default=0.0, description="standard deviation of the logarithm of a measured goodput over the true one"
@@ -175,7 +184,7 @@ class Decisions(Table):
 
     decision_interval_s: Seconds = Field(description="wall time for which a method is used")
     episode_steps: Annotated[int, Field(ge=1, le=MOST_WINDOWS)] = Field(
-        description="most decisions of an episode, which ends before if the job does"
+        description="maximum number of decisions in an episode, which ends earlier if the job does"
     )
 
 
@@ -191,7 +200,7 @@ class CompressionScenario(Scenario):
         "measuring",
     )
 
-    family: Literal["compression"] = Field(description="family of problems; decides which keys the file has")
+    family: Literal["compression"] = Field(description="family of problems; determines the keys of the file")
     job: TrainingJob = Field(description="the job")
     network: Bandwidth = Field(description="links of the workers")
     workers: WorkerTable = Field(description="workers")
@@ -201,4 +210,4 @@ class CompressionScenario(Scenario):
     loss: Loss = Field(default_factory=Loss, description="progress that compression loses")
     measuring: Measuring = Field(default_factory=Measuring, description="what an agent measures")
     control: Decisions = Field(description="the agent's clock")
-    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    reward: Reward = Field(default_factory=Reward, description="reward of the environment")

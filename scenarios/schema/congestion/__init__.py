@@ -78,7 +78,9 @@ class Control(Table):
     decision_interval_s: Annotated[float, Field(ge=1e-6, le=3600.0)] = Field(
         description="simulated time between decisions, s"
     )
-    episode_steps: Annotated[int, Field(ge=1, le=10_000_000)] = Field(description="decisions in an episode")
+    episode_steps: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
+        description="number of decisions in an episode"
+    )
     min_rate_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
         default=0.001, description="lowest action: send rate as a fraction of the host's line rate"
     )
@@ -131,15 +133,15 @@ class CongestionScenario(Scenario):
         "topology.host_switches",
     )
 
-    family: Literal["congestion"] = Field(description="family of problems; decides which keys the file has")
+    family: Literal["congestion"] = Field(description="family of problems; determines the keys of the file")
     topology: Topology
     queue: Queue = Field(description="switch ports and network cards")
     transport: Transport = Field(default_factory=Transport, description="end hosts")
     routing: Routing = Field(default_factory=Routing, description="choice among equally short paths")
-    faults: Faults = Field(default_factory=Faults, description="what goes wrong on links")
+    faults: Faults = Field(default_factory=Faults, description="faults of links")
     workload: Workload
     control: Control = Field(description="decision interval, episode and action limits")
-    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    reward: Reward = Field(default_factory=Reward, description="reward of the environment")
     flow: Flow | None = Field(default=None, description="the flow whose sender is the agent (FlowCC)")
 
     @property
@@ -207,7 +209,7 @@ class CongestionScenario(Scenario):
                     f"faults.rate_changes[{index}].link",
                     change.link,
                     f"no changing links with {queues}",
-                    "how much room a pause needs hangs on the link's rate, and so do the limits of classes",
+                    "the buffer for a pause depends on the link's rate, and so do the limits of classes",
                 )
             most = self.control.episode_s / float(change.interval_s.low)
             if most > MOST_RATE_CHANGES:

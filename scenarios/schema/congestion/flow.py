@@ -24,12 +24,11 @@ class Flow(Table):
         default="datacenter",
         min_length=1,
         description=(
-            "what the sender observes, what its action means, and its reward: aurora, datacenter, orca, or"
-            " one of your own"
+            "observation, action and reward of the sender: aurora, datacenter, orca or a custom preset"
         ),
     )
     history: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None, description="intervals in the observation; absent: the preset's own"
+        default=None, description="number of intervals in the observation; absent: the default of the preset"
     )
     sender: _Host | None = Field(
         default=None,
@@ -39,7 +38,7 @@ class Flow(Table):
         ),
     )
     receiver: _Host | None = Field(
-        default=None, description="host that receives the agent's flow; absent where sender is"
+        default=None, description="host that receives the agent's flow; absent if sender is absent"
     )
     background: str = Field(
         default="dctcp", min_length=1, description="congestion control law of all other flows"
@@ -47,21 +46,22 @@ class Flow(Table):
     base_transport: str = Field(
         default="cubic",
         min_length=1,
-        description="law whose window the agent multiplies; read where preset is orca",
+        description="law whose window the agent multiplies; used if preset is orca",
     )
     decision_rtts: Annotated[float, Field(gt=0.0, le=1000.0)] | None = Field(
         default=None,
         description=(
-            "an interval lasts so many mean round trips of the one before, at most"
-            " control.decision_interval_s; absent: always that"
+            "length of an interval in mean round trips of the previous interval, at most"
+            " control.decision_interval_s; absent: always control.decision_interval_s"
         ),
     )
     start_rate: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
-        default=0.5, description="rate before the first decision over that of the path's slowest link"
+        default=0.5,
+        description="rate before the first decision, relative to the rate of the path's slowest link",
     )
     action_step: Annotated[float, Field(gt=0.0, le=10.0)] = Field(
         default=0.025,
-        description="relative change of the rate by an action of 1; read where preset is aurora",
+        description="relative change of the rate by an action of 1; used if preset is aurora",
     )
     buffer_bdp: Annotated[float, Field(gt=0.0, le=1000.0)] | None = Field(
         default=None,

@@ -23,23 +23,24 @@ class Routing(GrownTable):
     ecmp: Literal["flow", "flowlet", "packet"] = Field(
         default="flow",
         description=(
-            "flow: by a hash of the 5-tuple, so that a flow keeps its path; packet: every packet takes one"
-            " drawn at random (packet spraying), and arrives out of order; flowlet: a flow takes a new one,"
-            " drawn at random, after a pause (Vanini et al., Let It Flow, 2017)"
+            "flow: by a hash of the 5-tuple, so that a flow keeps its path; packet: every packet takes a"
+            " random path (packet spraying), and packets arrive out of order; flowlet: a flow takes a new"
+            " random path after a pause (Vanini et al., Let It Flow, 2017)"
         ),
     )
     flowlet_gap_s: Annotated[float, Field(ge=0.0, le=7200.0)] | None = Field(
         default=None,
         description=(
-            "flowlet: a packet that comes to a switch this long after the flow's previous one, or later,"
-            " takes a new path, s; to keep order, longer than the paths' delays differ; 0: as packet"
+            "flowlet: a packet that arrives at a switch at least this long after the previous one of its"
+            " flow takes a new path, s; to keep packets in order, choose a value above the difference of"
+            " the path delays; 0: like packet"
         ),
     )
     reordering_packets: Annotated[int, Field(ge=1, le=65536)] | None = Field(
         default=None,
         description=(
-            "packets that must arrive beyond a hole before it is taken for a loss (RFC 5681: 3); absent: 3,"
-            " with packet spraying 64"
+            "number of packets that must arrive beyond a hole before it counts as a loss (RFC 5681: 3);"
+            " absent: 3, or 64 with packet spraying"
         ),
     )
 
@@ -72,9 +73,9 @@ class LinkFault(Table):
             'name of a link such as "h0->west", with * and ? as in file names; "<->": both directions'
         ),
     )
-    down_s: Annotated[float, Field(ge=0.0, le=7200.0)] = Field(description="when it fails, s")
+    down_s: Annotated[float, Field(ge=0.0, le=7200.0)] = Field(description="time of the failure, s")
     up_s: Annotated[float, Field(gt=0.0, le=7200.0)] | None = Field(
-        default=None, description="when it works again, s; absent: never"
+        default=None, description="time of the repair, s; absent: never"
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -90,7 +91,7 @@ class RateChange(Table):
         min_length=1,
         description=(
             'name of a link such as "west->east", with * and ? as in file names; "<->": both directions.'
-            " All that the pattern names change together"
+            " All links that match the pattern change together"
         ),
     )
     interval_s: Range = Field(
@@ -98,10 +99,10 @@ class RateChange(Table):
     )
     factor: Range | None = Field(
         default=None,
-        description="new rate over the one that the topology gives the link: { low, high, scale }",
+        description="new rate, relative to the rate of the link in the topology: { low, high, scale }",
     )
     rate_bps: Range | None = Field(
-        default=None, description="new rate: { low, high, scale }, bit/s; this or factor"
+        default=None, description="new rate: { low, high, scale }, bit/s; an alternative to factor"
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -123,10 +124,10 @@ class Faults(Table):
     """Faults of links."""
 
     loss_probability: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
-        default=0.0, description="probability that a packet is lost on a link, at every link it crosses"
+        default=0.0, description="probability that a packet is lost on each link that it crosses"
     )
     links: Annotated[tuple[LinkFault, ...], FromList] = Field(
-        default=(), description="links that fail, and when"
+        default=(), description="links that fail, and the times of failure and repair"
     )
     rate_changes: Annotated[tuple[RateChange, ...], FromList] = Field(
         default=(), description="links whose rate changes within an episode"

@@ -36,7 +36,8 @@ class Queue(GrownTable):
     )
     ecn_threshold_bytes: Annotated[int, Field(ge=0, le=2**40)] | None = Field(
         default=None,
-        description="packets that find more than this in the queue are marked (ECN), bytes; absent: never",
+        description="marking threshold (ECN): packets that find more bytes in the queue are marked;"
+        " absent: no marking",
     )
     discipline: Literal["fifo", "red"] = Field(
         default="fifo",
@@ -56,33 +57,36 @@ class Queue(GrownTable):
     )
     red_gentle: bool = Field(
         default=True,
-        description="red: from red_max_bytes to twice that the probability rises to 1, else it jumps there",
+        description="red: whether the probability rises to 1 between red_max_bytes and twice that value;"
+        " otherwise it jumps to 1 at red_max_bytes",
     )
     red_weight: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         default=0.002, description="red: weight of a new sample in the average queue; 1: the queue itself"
     )
     red_action: Literal["mark", "drop"] = Field(
         default="mark",
-        description="red: mark packets of ECN-capable flows and let the others pass, or drop any",
+        description="red: mark packets of ECN-capable flows and let the others pass, or drop packets of"
+        " all flows",
     )
     pfc_pause_bytes: Annotated[int, Field(ge=1500, le=2**40)] | None = Field(
         default=None,
         description=(
-            "priority flow control (IEEE 802.1Qbb): a switch that holds more than this of what came over a"
-            " link asks its far end to pause, bytes; absent: none. buffer_bytes is then the room for what"
-            " came over each link"
+            "priority flow control (IEEE 802.1Qbb): a switch that holds more bytes than this from one link"
+            " asks the sender at its other end to pause; absent: no flow control. buffer_bytes is then the"
+            " buffer for the packets from each link"
         ),
     )
     pfc_resume_bytes: Annotated[int, Field(ge=0, le=2**40)] | None = Field(
         default=None,
-        description="a paused link may go on when less than this is held, bytes; absent: half of the above",
+        description="a paused link resumes when the switch holds fewer bytes than this from it; absent:"
+        " half of pfc_pause_bytes",
     )
 
     shared_buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] | None = Field(
         default=None,
         description=(
-            "memory that all ports of a switch share, bytes; absent: every port has its own. buffer_bytes is"
-            " then the most of it that one port may take"
+            "memory shared by all ports of a switch, bytes; absent: every port has its own buffer. With"
+            " shared memory, buffer_bytes is the most that one port may use"
         ),
     )
     shared_buffer_alpha: Annotated[float, Field(gt=0.0, le=1024.0)] | None = Field(
@@ -96,21 +100,22 @@ class Queue(GrownTable):
     classes: Annotated[int, Field(ge=1, le=MOST_CLASSES)] = Field(
         default=1,
         description=(
-            "number of queues of every port, one for each class of packets; of two classes, the one with the"
-            " higher number has the higher priority. Each may hold buffer_bytes"
+            "number of queues of every port, one for each class of packets; a higher number means a higher"
+            " priority. Each queue may hold buffer_bytes"
         ),
     )
     scheduler: Literal["strict", "wrr"] = Field(
         default="strict",
         description=(
-            "strict: a class is served when all higher ones are empty; wrr: all in turn, in proportion to"
-            " their weights (deficit round robin, Shreedhar and Varghese, 1996)"
+            "strict: a class is served when all higher ones are empty; wrr: all classes are served in"
+            " turn, in proportion to their weights (deficit round robin, Shreedhar and Varghese, 1996)"
         ),
     )
     weights: Annotated[tuple[Annotated[float, Field(ge=0.01, le=100.0)], ...], FromList] | None = Field(
         default=None,
         description=(
-            "wrr: how many full packets a class may send in its turn, lowest class first; absent: 1 for each"
+            "wrr: number of full packets that a class may send in its turn, lowest class first; absent: 1"
+            " for each"
         ),
     )
     class_buffer_bytes: Annotated[tuple[Annotated[int, Field(ge=64, le=2**40)], ...], FromList] | None = (
@@ -126,7 +131,7 @@ class Queue(GrownTable):
         description="marking threshold of each class, lowest first, bytes; absent: ecn_threshold_bytes",
     )
     ack_class: Annotated[int, Field(ge=0, lt=MOST_CLASSES)] | None = Field(
-        default=None, description="class of ACKs; absent: that of the data that they acknowledge"
+        default=None, description="class of ACKs; absent: the class of the acknowledged data"
     )
     pfc_classes: (
         Annotated[tuple[Annotated[int, Field(ge=0, lt=MOST_CLASSES)], ...], FromList, Field(min_length=1)]
@@ -134,14 +139,15 @@ class Queue(GrownTable):
     ) = Field(
         default=None,
         description=(
-            "classes that flow control pauses, each by itself, and that so lose nothing; absent: all"
+            "classes that flow control pauses individually, so that they lose no packets; absent: all"
         ),
     )
     trim: bool = Field(
         default=False,
         description=(
-            "a data packet that finds no room is cut to its header, which goes on in the highest class, and"
-            " the receiver tells the sender (NDP, SIGCOMM 2017); else it is dropped"
+            "whether a data packet that finds no room is trimmed to its header, which continues in the"
+            " highest class, and the receiver informs the sender (NDP, SIGCOMM 2017); otherwise the packet"
+            " is dropped"
         ),
     )
 

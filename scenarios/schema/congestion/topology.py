@@ -30,8 +30,9 @@ class LinkOverride(Table):
     link: str = Field(
         min_length=1,
         description=(
-            'which links: a name such as "leaf0->spine1", one direction; "leaf0<->spine1", both; * stands for'
-            " any text, ? for any character. Of several overrides of a link the last one holds"
+            'name of the link or links, such as "leaf0->spine1", one direction; "leaf0<->spine1", both; *'
+            " stands for any text, ? for any character. If several overrides match a link, the last one"
+            " applies"
         ),
     )
     rate_bps: RateBps | None = Field(default=None, description="rate, bit/s")
@@ -40,7 +41,9 @@ class LinkOverride(Table):
         default=None, description="buffer of the port that sends on the link, bytes"
     )
     ecn_threshold_bytes: Annotated[int, Field(ge=0, le=2**40)] | None = Field(
-        default=None, description="the port marks packets that find more than this in its queue, bytes"
+        default=None,
+        description="marking threshold (ECN) of the port: packets that find more bytes in its queue are"
+        " marked",
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -77,29 +80,32 @@ class _Links(GrownTable):
     link_model: Literal["wire", "shaper"] = Field(
         default="wire",
         description=(
-            "wire: a packet arrives when its last bit has been sent and travelled; shaper: it travels when"
-            " its turn comes, and the time that its bits take is charged to those behind it, as by the token"
-            " bucket of Linux's virtual links; it has then left the buffer. The bucket makes up for 250 us of"
-            " idle time, or a tenth of a packet's time if that takes longer"
+            "wire: a packet arrives one propagation delay after its last bit has been sent; shaper: a"
+            " packet leaves the buffer and travels as soon as its turn comes, and its transmission time"
+            " delays the packets behind it, as with the token bucket of Linux's virtual links. The bucket"
+            " compensates for up to 250 us of idle time, or a tenth of a packet's transmission time if"
+            " that is longer"
         ),
     )
     link_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.0,
         description=(
-            "a switch delays each packet by a time drawn between 0 and this, s, in their order. Without"
-            " jitter, a full queue may take the packets of one input and drop all those of another, because"
-            " they come in the same order whenever it has room for one (for hosts: transport.host_jitter_s)"
+            "maximum of the random delay that a switch adds to each packet, s; the order is kept. Without"
+            " jitter, a full queue may accept the packets of one input and drop all those of another,"
+            " because they arrive in the same order whenever there is room for one (for hosts:"
+            " transport.host_jitter_s)"
         ),
     )
     link_batch_s: Annotated[float, Field(ge=0.0, le=1e-3)] = Field(
         default=0.0,
         description=(
-            "a shaped port has room for a packet that arrives up to this long before a waiting one's turn, s:"
-            " Linux handles timers that are due together first, and then what their ports have sent"
+            "a shaped port accepts a packet that arrives up to this long before the turn of a waiting one,"
+            " s: Linux first handles all timers that are due together, and then the packets sent by their"
+            " ports"
         ),
     )
     overrides: Annotated[tuple[LinkOverride, ...], FromList] = Field(
-        default=(), description="links that differ from the others, [[topology.overrides]]"
+        default=(), description="links with different parameters, [[topology.overrides]]"
     )
 
     @property
@@ -117,7 +123,7 @@ class DumbbellTopology(_Links):
 
     kind: Literal["dumbbell"] = Field(description="form of the network")
     hosts_per_side: Annotated[int, Field(ge=1, le=MOST_HOSTS // 2)] = Field(
-        default=2, description="hosts on each of the two switches"
+        default=2, description="number of hosts on each of the two switches"
     )
     core_rate_bps: RateBps | None = Field(
         default=None, description="rate of the link between the switches, bit/s; absent: link_rate_bps"
@@ -142,7 +148,7 @@ class SingleSwitchTopology(_Links):
     """All hosts on one switch."""
 
     kind: Literal["single_switch"] = Field(description="form of the network")
-    hosts: Annotated[int, Field(ge=2, le=MOST_HOSTS)] = Field(description="hosts on the switch")
+    hosts: Annotated[int, Field(ge=2, le=MOST_HOSTS)] = Field(description="number of hosts on the switch")
 
     @property
     def n_hosts(self) -> int:
@@ -154,7 +160,9 @@ class FatTreeTopology(_Links):
     """Fat tree of k-port switches: k pods, k*k/4 core switches, k**3/4 hosts (Al-Fares, SIGCOMM 2008)."""
 
     kind: Literal["fat_tree"] = Field(description="form of the network")
-    k: Annotated[int, Field(ge=2, le=32, multiple_of=2)] = Field(description="ports of a switch, even")
+    k: Annotated[int, Field(ge=2, le=32, multiple_of=2)] = Field(
+        description="number of ports of a switch, even"
+    )
 
     @property
     def n_hosts(self) -> int:
@@ -166,9 +174,13 @@ class LeafSpineTopology(_Links):
     """Two tiers: hosts on leaf switches, one uplink from every leaf to every spine switch."""
 
     kind: Literal["leaf_spine"] = Field(description="form of the network")
-    leaves: Annotated[int, Field(ge=1, le=MOST_SWITCHES)] = Field(description="leaf switches (racks)")
-    spines: Annotated[int, Field(ge=1, le=MOST_SWITCHES)] = Field(description="spine switches")
-    hosts_per_leaf: Annotated[int, Field(ge=1, le=MOST_HOSTS)] = Field(description="hosts on a leaf")
+    leaves: Annotated[int, Field(ge=1, le=MOST_SWITCHES)] = Field(
+        description="number of leaf switches (racks)"
+    )
+    spines: Annotated[int, Field(ge=1, le=MOST_SWITCHES)] = Field(description="number of spine switches")
+    hosts_per_leaf: Annotated[int, Field(ge=1, le=MOST_HOSTS)] = Field(
+        description="number of hosts on each leaf"
+    )
     uplink_rate_bps: RateBps | None = Field(
         default=None, description="rate of the links between leaves and spines, bit/s; absent: link_rate_bps"
     )
@@ -213,7 +225,9 @@ class ParkingLotTopology(_Links):
     """
 
     kind: Literal["parking_lot"] = Field(description="form of the network")
-    bottlenecks: Annotated[int, Field(ge=1, le=512)] = Field(description="links between switches, in a row")
+    bottlenecks: Annotated[int, Field(ge=1, le=512)] = Field(
+        description="number of links between switches, in a row"
+    )
     core_rate_bps: RateBps | None = Field(
         default=None, description="rate of the links between switches, bit/s; absent: link_rate_bps"
     )
@@ -238,7 +252,7 @@ class ParkingLotTopology(_Links):
 class GraphCable(Table):
     """Cable between two switches; absent keys have the common values."""
 
-    ends: Annotated[tuple[str, str], FromList] = Field(description="names of its two switches")
+    ends: Annotated[tuple[str, str], FromList] = Field(description="names of the two switches")
     rate_bps: RateBps | None = Field(default=None, description="rate, each direction, bit/s")
     delay_s: DelayS | None = Field(default=None, description="one-way propagation delay, s")
 
@@ -252,15 +266,13 @@ class GraphTopology(_Links):
     )
     cables: Annotated[tuple[GraphCable, ...], FromList, Field(max_length=2**17)] = Field(
         default=(),
-        description=(
-            "cables between switches, [[topology.cables]]; flows are spread over several of the same two"
-        ),
+        description=("cables between switches, [[topology.cables]]; flows are spread over parallel cables"),
     )
     hosts_per_switch: Annotated[int, Field(ge=0, le=MOST_HOSTS)] = Field(
-        default=1, description="hosts on every switch; without effect if host_switches is given"
+        default=1, description="number of hosts on every switch; ignored if host_switches is given"
     )
     host_switches: Annotated[tuple[str, ...], FromList, Field(max_length=MOST_HOSTS)] = Field(
-        default=(), description="the switch of each host, if not all switches have equally many"
+        default=(), description="switch of each host, if the switches have different numbers of hosts"
     )
 
     @property
@@ -300,7 +312,7 @@ class GraphTopology(_Links):
             elif len(ends) < 2:
                 yield Problem(f"cables[{index}].ends", " and ".join(cable.ends), "two different switches")
         if len(known) == len(self.switches) and (lost := self._unreached()):
-            yield Problem("cables", lost, f"a way from {self.switches[0]} to every switch")
+            yield Problem("cables", lost, f"a path from {self.switches[0]} to every switch")
 
     def _unreached(self) -> str:
         """Return a switch that cannot be reached from the first one; empty if there is none."""

@@ -27,11 +27,12 @@ Pairs = Annotated[
     ],
     Field(
         description=(
-            "who sends to whom. one_to_one: host x to host x + n/2, on a dumbbell from west to east only,"
+            "pairs of sender and receiver. one_to_one: host x to host x + n/2, on a dumbbell from west to"
+            " east only,"
             " on a parking lot over all bottlenecks and across each;"
             " stride: host x to host x + stride; staggered: to the same edge switch with p_edge,"
-            " the same pod with p_pod, else another pod; random: any other host;"
-            " random_bijective: a permutation; hotspot: all to a few;"
+            " the same pod with p_pod, otherwise another pod; random: any other host; random_bijective: a"
+            " permutation; hotspot: all to a few hosts;"
             " all_to_all: every host to every other; iroko: west host i to east host i"
         )
     ),
@@ -41,7 +42,7 @@ Stride = Annotated[
     Field(
         ge=1,
         lt=MOST_HOSTS,
-        description="distance between the hosts of a pair; read where the pairs are stride",
+        description="distance between the hosts of a pair; used if pairs is stride",
     ),
 ]
 EdgeShare = Annotated[
@@ -49,7 +50,7 @@ EdgeShare = Annotated[
     Field(
         ge=0.0,
         le=1.0,
-        description="probability of a destination on the same edge switch; read where they are staggered",
+        description="probability of a destination on the same edge switch; used with staggered",
     ),
 ]
 PodShare = Annotated[
@@ -57,7 +58,7 @@ PodShare = Annotated[
     Field(
         ge=0.0,
         le=1.0,
-        description="probability of a destination elsewhere in the pod; read where they are staggered",
+        description="probability of a destination elsewhere in the pod; used with staggered",
     ),
 ]
 
@@ -69,7 +70,7 @@ class TrafficPart(GrownTable):
 
     priority: Annotated[int, Field(ge=0, lt=MOST_CLASSES)] = Field(
         default=0,
-        description="class of its packets where queue.classes is more than 1; a law may set others",
+        description="class of the packets if queue.classes is more than 1; a law may set another class",
     )
 
 
@@ -82,7 +83,7 @@ class LongLivedWorkload(TrafficPart):
     p_edge: EdgeShare = 0.2
     p_pod: PodShare = 0.3
     flows_per_pair: Annotated[int, Field(ge=1, le=4096)] = Field(
-        default=1, description="parallel flows of each pair"
+        default=1, description="number of parallel flows of each pair"
     )
     start_jitter_s: JitterS = Field(
         default=0.0, description="flows start at times drawn between 0 and this, s"
@@ -102,7 +103,9 @@ class IncastWorkload(TrafficPart):
     """Synchronised N-to-1 bursts: in every round, all senders answer one receiver at once."""
 
     kind: Literal["incast"] = Field(description="form of the traffic")
-    senders: Annotated[int, Field(ge=1, lt=MOST_HOSTS)] = Field(description="hosts that answer in a round")
+    senders: Annotated[int, Field(ge=1, lt=MOST_HOSTS)] = Field(
+        description="number of hosts that answer in a round"
+    )
     request_bytes: SizeBytes = Field(description="payload that each sender sends in a round, bytes")
     period_s: PeriodS = Field(description="time from one round to the next, s")
     jitter_s: JitterS = Field(
@@ -137,10 +140,12 @@ class PoissonWorkload(TrafficPart):
     destinations: Literal["random", "permutation", "hotspot", "stride", "staggered", "all_to_all"] = Field(
         default="random",
         description=(
-            "where a host's flows go. random: each to any other host; permutation: all of a host's flows to"
-            " one host, and each host is that of one other; hotspot: all to a few hosts that only receive;"
+            "destinations of a host's flows. random: each flow to any other host; permutation: all flows"
+            " of a host to one host, and every host is the destination of one other; hotspot: all to a few"
+            " hosts that only receive;"
             " stride: from host x to host x + stride; staggered: each to the same edge switch with p_edge,"
-            " the same pod with p_pod, else another pod; all_to_all: to the others in turn, equally often"
+            " the same pod with p_pod, otherwise another pod; all_to_all: to all others in turn, equally"
+            " often"
         ),
     )
     stride: Stride = 8
@@ -186,15 +191,16 @@ class OnOffWorkload(TrafficPart):
     stride: Stride = 8
     p_edge: EdgeShare = 0.2
     p_pod: PodShare = 0.3
-    rate_bps: RateBps = Field(description="what a pair sends while it is busy, headers included, bit/s")
-    on_s: PeriodS = Field(description="how long a pair is busy, on average, s")
-    off_s: PeriodS = Field(description="how long a pair is silent, on average, s")
+    rate_bps: RateBps = Field(description="send rate of a busy pair, headers included, bit/s")
+    on_s: PeriodS = Field(description="mean duration for which a pair is busy, s")
+    off_s: PeriodS = Field(description="mean duration for which a pair is silent, s")
     periods: Literal["exponential", "pareto"] = Field(
         default="exponential",
-        description="distribution of both; Pareto's tail makes many such pairs bursty on all time scales",
+        description="distribution of both durations; the heavy tail of pareto makes the traffic of many"
+        " pairs bursty on all time scales",
     )
     pareto_shape: Annotated[float, Field(gt=1.0, le=100.0)] = Field(
-        default=1.5, description="index of the tail, above 1; read where periods is pareto"
+        default=1.5, description="tail index, above 1; used if periods is pareto"
     )
     message_bytes: SizeBytes = Field(
         default=14_600, description="a busy pair sends one flow of this payload after another, bytes"
@@ -224,30 +230,30 @@ class TrainingWorkload(TrafficPart):
     kind: Literal["training"] = Field(description="form of the traffic")
     collective: Literal["ring_all_reduce", "tree_all_reduce", "all_to_all"] = Field(
         description=(
-            "what the hosts of a job do together. ring_all_reduce: 2 (n - 1) steps of a share of 1/n to the"
+            "collective operation of a job. ring_all_reduce: 2 (n - 1) steps of a share of 1/n to the"
             " next host; tree_all_reduce: everything up a binomial tree and down again; all_to_all: n - 1"
             " steps, in step s a share of 1/n to the host s further"
         )
     )
-    job_hosts: Annotated[int, Field(ge=2, le=MOST_HOSTS)] = Field(description="hosts of a job, n")
+    job_hosts: Annotated[int, Field(ge=2, le=MOST_HOSTS)] = Field(description="number n of hosts of a job")
     jobs: Annotated[int, Field(ge=1, le=MOST_HOSTS // 2)] = Field(
-        default=1, description="jobs side by side, each on hosts of its own"
+        default=1, description="number of concurrent jobs, each on separate hosts"
     )
     size_bytes: SizeBytes = Field(
-        description="what each host has to reduce or to share out in an iteration, bytes"
+        description="payload that each host has to reduce or distribute in an iteration, bytes"
     )
     compute_s: JitterS = Field(
-        description="time from a host's last data of an iteration to its first ones of the next, s"
+        description="time from a host's last data of an iteration to its first data of the next, s"
     )
     compute_jitter_s: JitterS = Field(
-        default=0.0, description="a job computes longer by a time drawn between 0 and this, s"
+        default=0.0, description="maximum of the random time added to the compute time of a job, s"
     )
     start_jitter_s: JitterS = Field(
         default=0.0, description="a job's first collective begins at a time drawn between 0 and this, s"
     )
     placement: Literal["packed", "scattered"] = Field(
         default="packed",
-        description="packed: a job's hosts are neighbours, in order; scattered: drawn, in any order",
+        description="packed: the hosts of a job are neighbours, in order; scattered: drawn, in any order",
     )
 
     def cross_checks(self) -> Iterator[Problem]:

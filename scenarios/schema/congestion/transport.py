@@ -59,11 +59,12 @@ class Transport(GrownTable):
         default="rack",
         description=(
             "rack: by time, with tail loss probes, proportional rate reduction and undo (RFC 8985, 9937,"
-            " 5682); linux: the same as Linux 6.7 and later has it, where that differs (docs/packets.md);"
+            " 5682); linux: like rack, with the differences of Linux 6.7 and later (docs/packets.md);"
             " dupack: by three duplicate ACKs, as in ns-3 (RFC 6675, or RFC 6582 where a"
-            " law has no SACK); go_back_n: receivers discard what is out of order and send a NAK, senders"
-            " send everything from there again, as RDMA over RoCEv2; selective_repeat: a packet beyond a hole"
-            " makes it a loss, and only losses are sent again (IRN, Mittal et al., 2018)"
+            " law has no SACK); go_back_n: receivers discard packets that are out of order and send a NAK,"
+            " and senders retransmit everything from there, like RDMA over RoCEv2; selective_repeat: a"
+            " packet beyond a hole marks the hole as lost, and only lost packets are retransmitted (IRN,"
+            " Mittal et al., 2018)"
         ),
     )
     timer_tick_s: Annotated[float, Field(ge=1e-6, le=1.0)] | None = Field(
@@ -83,45 +84,48 @@ class Transport(GrownTable):
     connections: Literal["per_flow", "persistent"] = Field(
         default="per_flow",
         description=(
-            "per_flow: every flow has a connection of its own; persistent: it continues, with window and"
-            " path, the connection between its hosts that became idle last, and opens one if none is idle"
+            "per_flow: every flow has its own connection; persistent: a flow continues, with its window"
+            " and path, the connection between its hosts that became idle last, and opens a new one if"
+            " none is idle"
         ),
     )
     idle_window: Literal["decay", "restart", "keep"] | None = Field(
         default=None,
         description=(
-            "window of a persistent connection that sends again. decay: half for every time-out that has"
-            " passed, down to the initial one (RFC 2861; Linux's default); restart: the initial one after a"
-            " time-out (RFC 5681, 4.1); keep: as it was, for five minutes (RFC 7661). absent: decay"
+            "window of a persistent connection that resumes sending. decay: halved for every time-out that"
+            " has passed, down to the initial window (RFC 2861; Linux's default); restart: the initial"
+            " window after a time-out (RFC 5681, 4.1); keep: unchanged for five minutes (RFC 7661)."
+            " absent: decay"
         ),
     )
     handshake: bool = Field(
         default=False,
         description=(
-            "a new connection sends a SYN and waits for the answer before its data; else it is open when the"
-            " flow starts"
+            "whether a new connection sends a SYN and waits for the answer before its data; otherwise it"
+            " is open when the flow starts"
         ),
     )
     path_delay: Literal["known", "least_seen"] = Field(
         default="known",
         description=(
-            "what laws are told of the empty path. known: its round trip; least_seen: from the first sample"
-            " on the least round trip that the connection has had, as on a Linux host. That is more than the"
-            " empty path's where there has been a queue all the time"
+            "base round-trip time that laws use. known: that of the empty path; least_seen: from the first"
+            " sample on, the smallest round trip of the connection so far, as on a Linux host. It exceeds"
+            " that of the empty path if there has always been a queue"
         ),
     )
     host_queue_packets: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=8,
         description=(
-            "full packets that a host hands to its network card ahead of time; more waits in the flows,"
-            " which take turns (Linux: fair queueing with TCP small queues)"
+            "number of full packets that a host hands to its network card ahead of time; the rest waits in"
+            " the flows, which take turns (Linux: fair queueing with TCP small queues)"
         ),
     )
     host_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
         default=None,
         description=(
-            "a host delays each packet by a time drawn between 0 and this, s; absent: the time to send one"
-            " full packet. Hosts are never quite in step; without jitter, equal flows lock into phase"
+            "maximum of the random delay that a host adds to each packet, s; absent: the transmission time"
+            " of one full packet. Real hosts are never exactly synchronised; without jitter, equal flows"
+            " lock into phase"
         ),
     )
 
@@ -129,34 +133,36 @@ class Transport(GrownTable):
         default=None,
         description=(
             "longest burst that a sender hands to its network card at once, bytes (Linux: 65536); a sender"
-            " then waits until its window allows a burst, and a paced one pauses behind each. absent: packets"
-            " leave singly"
+            " then waits until its window allows a burst, and a paced sender pauses after each burst."
+            " absent: packets leave one by one"
         ),
     )
     receive_coalescing_s: Annotated[float, Field(ge=1e-9, le=0.5)] | None = Field(
         default=None,
         description=(
-            "time for which a receiver's network card gathers packets of a flow in order, s; up to 64 kB are"
-            " handed up as one and acknowledged together. absent: each packet is handed up when it arrives"
+            "time for which a receiver's network card gathers packets of a flow in order, s; up to 64 kB"
+            " are delivered as one packet and acknowledged together. absent: each packet is delivered when"
+            " it arrives"
         ),
     )
 
     delayed_ack_packets: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=1,
         description=(
-            "packets that a receiver acknowledges at once (RFC 1122: 2); a change of the ECN mark ends the"
+            "number of packets that a receiver acknowledges with one ACK (RFC 1122: 2); a change of the"
+            " ECN mark ends the"
             " wait (RFC 8257, 3.2), and so does a packet out of order"
         ),
     )
     quick_acks: Annotated[int, Field(ge=0, le=1024)] = Field(
         default=0,
         description=(
-            "ACKs that a receiver sends at once at the beginning of a flow and after a packet that it had"
-            " already, before it delays them (Linux: 16)"
+            "number of ACKs that a receiver sends without delay at the beginning of a flow and after a"
+            " duplicate packet (Linux: 16)"
         ),
     )
     delayed_ack_timeout_s: Annotated[float, Field(ge=1e-6, le=0.5)] = Field(
-        default=1e-3, description="longest wait of a delayed ACK, s (RFC 1122: below 0.5; Linux: 0.04)"
+        default=1e-3, description="maximum delay of an ACK, s (RFC 1122: below 0.5; Linux: 0.04)"
     )
 
     @property
@@ -176,7 +182,7 @@ class Transport(GrownTable):
 
     @property
     def idle_rule(self) -> str:
-        """What becomes of an idle connection's window, default applied."""
+        """Rule for the window of an idle connection, default applied."""
         return self.idle_window or "decay"
 
     @property

@@ -21,7 +21,8 @@ class DiagnosisJob(Table):
 
     trace: str = Field(
         default="",
-        description="table of operations whose steps are used, see docs/training-jobs.md; empty: generated",
+        description="table of operations whose steps are used (docs/training-jobs.md); empty: generated"
+        " steps",
     )
     schedule: Literal["gpipe", "1f1b"] = Field(default="1f1b", description="schedule of generated steps")
     stages: Annotated[int, Field(ge=2, le=64)] = Field(
@@ -31,25 +32,28 @@ class DiagnosisJob(Table):
         default=4, description="data-parallel ranks of generated steps"
     )
     microbatches: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=8, description="microbatches of a rank and generated step"
+        default=8, description="number of microbatches per rank in generated steps"
     )
-    steps: Annotated[int, Field(ge=1, le=1000)] = Field(default=20, description="recorded steps")
+    steps: Annotated[int, Field(ge=1, le=1000)] = Field(default=20, description="number of recorded steps")
     noise_log_sd: LogSd = Field(
         default=0.05, description="standard deviation of the logarithm of all generated durations"
     )
     length_log_sd: LogSd = Field(
-        default=0.2, description="that of the microbatches' lengths, which all stages have in common"
+        default=0.2,
+        description="standard deviation of the logarithm of the microbatch lengths, common to all stages",
     )
     stage_log_sd: LogSd = Field(
-        default=0.05, description="that of the stages' sizes: layers are never divided equally"
+        default=0.05,
+        description="standard deviation of the logarithm of the stage sizes: layers are never divided"
+        " equally",
     )
 
 
 class DiagnosisFaults(Table):
     """Faults in the steps; each is in another rank, stage or kind of operation."""
 
-    least: Annotated[int, Field(ge=1, le=16)] = Field(default=1, description="least number of faults")
-    most: Annotated[int, Field(ge=1, le=16)] = Field(default=3, description="most of them")
+    least: Annotated[int, Field(ge=1, le=16)] = Field(default=1, description="minimum number of faults")
+    most: Annotated[int, Field(ge=1, le=16)] = Field(default=3, description="maximum number of faults")
     excess: Annotated[float, Field(gt=0.0, le=100.0)] = Field(
         default=0.3, description="assumed: median of a fault's factor, less 1"
     )
@@ -61,7 +65,7 @@ class DiagnosisFaults(Table):
     )
     least_loss: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.02,
-        description="least share of a step that goes with the worst fault; others are drawn again",
+        description="minimum share of a step that the worst fault costs; jobs below it are drawn again",
     )
 
 
@@ -69,11 +73,12 @@ class DiagnosisQuestions(Table):
     """Questions and the size of the observation."""
 
     episode_steps: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        default=20, description="most questions of an episode"
+        default=20, description="maximum number of questions in an episode"
     )
     most_parts: Annotated[int, Field(ge=8, le=4096)] = Field(
         default=96,
-        description="rows of the observation, one for each stage, kind, data-parallel rank and rank",
+        description="number of rows of the observation: one for each stage, kind, data-parallel rank and"
+        " rank",
     )
 
 
@@ -82,11 +87,11 @@ class DiagnosisScenario(Scenario):
 
     VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("job", "faults")
 
-    family: Literal["diagnosis"] = Field(description="family of problems; decides which keys the file has")
+    family: Literal["diagnosis"] = Field(description="family of problems; determines the keys of the file")
     job: DiagnosisJob = Field(default_factory=DiagnosisJob, description="the job")
     faults: DiagnosisFaults = Field(default_factory=DiagnosisFaults, description="the faults")
     control: DiagnosisQuestions = Field(default_factory=DiagnosisQuestions, description="questions")
-    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    reward: Reward = Field(default_factory=Reward, description="reward of the environment")
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check the number of faults, and that all parts of a generated job have a row."""

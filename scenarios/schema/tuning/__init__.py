@@ -18,13 +18,14 @@ class TuningJob(Table):
     """A data-parallel training job."""
 
     model: Literal["resnet50", "vgg16", "bert_large", "decoder"] = Field(description="model")
-    batch: Annotated[int, Field(ge=1, le=65_536)] = Field(description="samples of a worker and step")
+    batch: Annotated[int, Field(ge=1, le=65_536)] = Field(description="number of samples per worker and step")
     workers: Annotated[int, Field(ge=2, le=65_536)] = Field(description="workers")
     flops_per_s: Annotated[float, Field(ge=1e9, le=1e18)] = Field(
-        default=5e13, description="assumed: operations that an accelerator does in a second"
+        default=5e13, description="assumed: operations per second of an accelerator"
     )
     spread_log_sd: LogSd = Field(
-        default=0.0, description="standard deviation of the logarithm of factors of the layers' times"
+        default=0.0,
+        description="standard deviation of the logarithm of random factors on the times of layers",
     )
     start: Literal["one_bucket", "25_mb", "one_layer"] = Field(
         default="25_mb", description="buckets at the beginning; PyTorch's default is 25 MB"
@@ -43,19 +44,20 @@ class TuningNetwork(Table):
 
 
 class TuningTruth(Table):
-    """What the profile does not tell; all of it assumed."""
+    """Effects that the profile leaves out; all of them are assumed."""
 
     chunk_bytes: Annotated[float, Field(ge=1024.0, le=1e12)] = Field(
         default=4e6, description="transfers can be overtaken after so many bytes"
     )
     launch_s: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        default=50e-6, description="time that each bucket takes from computing, s"
+        default=50e-6, description="compute time that each bucket takes, s"
     )
     overlap_slowdown: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
-        default=0.1, description="how much longer computing takes while gradients are sent, ratio less 1"
+        default=0.1, description="slowdown of computing while gradients are sent, ratio less 1"
     )
     jitter_log_sd: LogSd = Field(
-        default=0.1, description="standard deviation of the logarithm of factors of the chunks' times"
+        default=0.1,
+        description="standard deviation of the logarithm of random factors on the times of chunks",
     )
     background_share: Share = Field(
         default=0.0, description="share of the bandwidth that others use in some phases"
@@ -72,10 +74,10 @@ class TuningBudget(Table):
     """The agent's budget."""
 
     episode_steps: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=30, description="changes that may be tried"
+        default=30, description="maximum number of changes in an episode"
     )
     most_buckets: Annotated[int, Field(ge=2, le=MOST_BUCKETS)] = Field(
-        default=32, description="most buckets; rows of the observation"
+        default=32, description="maximum number of buckets; sets the number of rows of the observation"
     )
 
 
@@ -84,11 +86,11 @@ class TuningScenario(Scenario):
 
     VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("job", "network", "truth")
 
-    family: Literal["tuning"] = Field(description="family of problems; decides which keys the file has")
+    family: Literal["tuning"] = Field(description="family of problems; determines the keys of the file")
     job: TuningJob = Field(description="the job")
     network: TuningNetwork = Field(
         default_factory=TuningNetwork, description="the network as it is thought to be"
     )
     truth: TuningTruth = Field(default_factory=TuningTruth, description="what the profile does not tell")
     control: TuningBudget = Field(default_factory=TuningBudget, description="the agent's budget")
-    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    reward: Reward = Field(default_factory=Reward, description="reward of the environment")

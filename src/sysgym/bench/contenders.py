@@ -309,7 +309,7 @@ def parse_contender(
     for one in settings:
         key, value = _setting(text, one)
         if key in parameters:
-            raise SysgymError(f'"{text}": {key} is there twice')
+            raise SysgymError(f'"{text}": {key} appears twice')
         parameters[key] = value
     transport, colon, agent = parts.partition(":")
     if not colon:

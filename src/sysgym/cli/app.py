@@ -78,7 +78,7 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0.0,
         metavar="SECONDS",
-        help="Time limit of an episode; one that exceeds it is skipped; 0: no limit.",
+        help="Time limit of an episode; an episode that exceeds it is skipped; 0: no limit.",
     ),
 ]
 
@@ -118,7 +118,7 @@ def run(
         typer.Option(
             "--scenario",
             metavar="SCENARIO",
-            help="The scenario, given as an option.",
+            help="Scenario, as an option instead of an argument.",
             autocompletion=completion.scenarios,
         ),
     ] = None,

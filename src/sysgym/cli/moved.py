@@ -1,4 +1,4 @@
-"""Renamed commands: a former name is answered with the present one."""
+"""Renamed commands: an error for a former name, with the present one."""
 
 from __future__ import annotations
 

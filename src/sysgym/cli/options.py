@@ -65,7 +65,8 @@ IntervalOption = Annotated[
         "--interval",
         metavar="TIME",
         parser=duration_s,
-        help="Time between samples of --csv and --trace, e.g. 100us (default: 1/8 of a decision interval).",
+        help="Time between samples of --csv and --trace, for example 100us (default: 1/8 of a decision"
+        " interval).",
     ),
 ]
 JobsOption = Annotated[
@@ -83,7 +84,7 @@ OnOption = Annotated[
     typer.Option(
         "--on",
         metavar="WHERE",
-        help="Where it runs: local (processes), ray, slurm, or slurm-here (its jobs as processes).",
+        help="Where to run: local (processes), ray, slurm, or slurm-here (Slurm jobs as local processes).",
     ),
 ]
 AddressOption = Annotated[
@@ -97,6 +98,6 @@ ClusterOption = Annotated[
     typer.Option(
         "--cluster",
         metavar="KEY=VALUE",
-        help="Parameter of Slurm's jobs, such as slurm_partition=cpu or timeout_min=60; repeatable.",
+        help="Parameter of the Slurm jobs, for example slurm_partition=cpu or timeout_min=60; repeatable.",
     ),
 ]

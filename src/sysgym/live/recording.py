@@ -189,7 +189,7 @@ _HEADER_KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 class _RunFields(Strict):
-    """What of the first line is needed to simulate the run again."""
+    """Part of the first line that is needed to simulate the run again."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -190,7 +190,7 @@ def _run(survey: Survey, arm: str, seed: int, told: Callable[[int], None]) -> Re
         path, difference = found.checkpoint, found.difference
     checkpoint = read_checkpoint(path)
     if checkpoint.policy is None:
-        raise SysgymError(f"{path}: the policy is no network that can be run without torch")
+        raise SysgymError(f"{path}: the policy is not a network that runs without torch")
     result = Result(
         arm=arm,
         seed=seed,
@@ -217,9 +217,13 @@ def _train_alone(survey: Survey, folder: Path, seed: int, told: Callable[[int], 
     meta = survey.teacher.meta
     names = ("features", "history", "reward")
     chosen = {name: meta.env_kwargs[name] for name in names if name in meta.env_kwargs}
+    scenario = scenario_from_resolved(meta.scenario)
+    if "preset" in meta.env_kwargs:  # training takes a preset, and its history, from the scenario
+        own = {f"flow.{name}": meta.env_kwargs[name] for name in ("preset", "history")}
+        scenario = scenario.with_overrides(own)
     return train(
         student_algorithm(meta).name,
-        scenario_from_resolved(meta.scenario),
+        scenario,
         total_steps=survey.recipe.total_steps,
         out=folder,
         seed=seed,

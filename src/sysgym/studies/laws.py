@@ -31,7 +31,7 @@ def transport_of(law: Contender) -> Transport:
     )
     own = environment_arguments(agent).get("transport")
     if own is None and law.agent != transports.uncapped:
-        raise SysgymError(f"{law.name}: not a law of single flows: the agent {law.agent} sets rates above it")
+        raise SysgymError(f"{law.name}: not a law of single flows: the agent {law.agent} sets its rates")
     found = law.transport if own is None else own
     if isinstance(found, str):
         found = get_transport(found).with_constants(constants)

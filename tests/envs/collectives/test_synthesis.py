@@ -108,7 +108,41 @@ def test_a_forbidden_action_ends_the_episode_and_the_schedule_is_completed() -> 
     assert info["episode_metrics"]["valid"] == 0.0
     assert info["reward_terms"]["invalid"] == -1.0
     check_schedule(env.schedule)
-    assert reward == pytest.approx(-1.0 - env.schedule.time_s / env.bound_s)
+    assert reward == pytest.approx(-1.0 - info["episode_metrics"]["time_s"] / env.bound_s)
+    assert "not valid" in env._text()
+
+
+@pytest.mark.parametrize("scenario", SHIPPED)
+@pytest.mark.parametrize("before", [0, 5])
+def test_a_forbidden_action_is_worse_than_the_first_and_the_last_candidates(
+    scenario: str, before: int
+) -> None:
+    regrets = {}
+    for choice in ("forbidden", "first", "last"):
+        env = make(scenario=scenario, split="test")
+        env.reset(options={"episode_seed": 20_001})
+        rewards = []
+        while env.outcome is None:
+            allowed = np.flatnonzero(env.action_masks())
+            row = int(allowed[-1 if choice == "last" else 0])
+            if choice == "forbidden" and env.steps == before:
+                # With all rows taken no action is forbidden; this is what one would do.
+                env._mask[row] = False
+            _, reward, _, _, info = env.step(row)
+            rewards.append(reward)
+        metrics = info["episode_metrics"]
+        regrets[choice] = metrics["regret"]
+        assert metrics["valid"] == (choice != "forbidden")
+        invalid = 0.0 if metrics["valid"] else 1.0
+        assert sum(rewards) == pytest.approx(-metrics["time_s"] / metrics["bound_s"] - invalid)
+        assert metrics["busbw_bps"] > 0.0
+        assert 0.0 < metrics["link_use_fraction"] <= 1.0 + 1e-9
+        if choice == "forbidden":
+            one_by_one_s = float(env.task.durations_s[env.schedule.hops].sum())
+            assert metrics["time_s"] == pytest.approx(one_by_one_s)
+            assert env.schedule.time_s <= one_by_one_s
+    assert regrets["forbidden"] > regrets["first"]
+    assert regrets["forbidden"] >= regrets["last"] - 1e-9
 
 
 def test_candidates_are_what_a_transfer_of_them_does() -> None:

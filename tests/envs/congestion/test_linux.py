@@ -315,5 +315,5 @@ def test_a_shared_policy_trained_on_the_simulator_acts_on_the_kernel() -> None:
 
 @pytest.mark.parametrize("env_id", ["sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"])
 def test_the_vector_form_is_of_the_simulator(env_id: str) -> None:
-    with pytest.raises(SysgymError, match='the vector form is of the simulator, got "linux"'):
+    with pytest.raises(SysgymError, match='the vector form requires the simulator, got "linux"'):
         gym.make_vec(env_id, num_envs=2, vectorization_mode="vector_entry_point", backend="linux")

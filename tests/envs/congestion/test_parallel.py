@@ -169,6 +169,13 @@ def test_a_reward_of_another_environment_is_refused() -> None:
     )
 
 
+def test_an_unknown_option_of_reset_is_refused() -> None:
+    with pytest.raises(
+        UnknownName, match='no reset option is named "episode_sed"; did you mean "episode_seed"'
+    ):
+        make().reset(options={"episode_sed": 3})
+
+
 def test_it_survives_pickling() -> None:
     env = make(agents="flows", history=3)
     again = pickle.loads(pickle.dumps(env))

@@ -120,6 +120,7 @@ def test_an_action_that_the_mask_forbids_ends_the_episode_with_the_default_and_a
         assert (metrics["valid"], metrics["speedup"]) == (0.0, 1.0)
         assert metrics["time_s"] == metrics["default_time_s"]
         assert metrics["regret"] >= 0.0
+        assert metrics["optimal"] == 0.0, "not even if the default is the best"
 
 
 @every
@@ -139,7 +140,7 @@ def test_a_return_is_the_log_of_the_speedup_less_what_was_paid(
             assert metrics["regret"] == pytest.approx(
                 np.log(metrics["time_s"] / metrics["best_time_s"]), abs=2e-9
             )
-            assert metrics["optimal"] == (metrics["regret"] == 0.0)
+            assert metrics["optimal"] == (metrics["regret"] == 0.0 and metrics["valid"] == 1.0)
 
 
 @every

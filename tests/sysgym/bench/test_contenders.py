@@ -76,7 +76,7 @@ def test_the_environment_has_the_law_with_these_constants() -> None:
         ("swift,bta=0.4", UnknownName, 'no constant of swift is named "bta"; did you mean "beta"'),
         ("swift,beta=9", SysgymError, "swift: beta is 9, expected 0.05 to 2"),
         ("swift,beta=low", SysgymError, "beta is 'low', expected a number"),
-        ("swift,beta=0.4,beta=0.5", SysgymError, "beta is there twice"),
+        ("swift,beta=0.4,beta=0.5", SysgymError, "beta appears twice"),
         ("swift:aimd,bet=0.4", UnknownName, 'no argument of the agent aimd is named "bet"'),
         ("aimd,incr=3", UnknownName, 'no argument of the agent aimd is named "incr"'),
         ("swift,beta", SysgymError, 'expected KEY=VALUE after a comma, such as beta=0.4, got "beta"'),

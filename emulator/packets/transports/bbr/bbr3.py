@@ -324,7 +324,7 @@ def on_timeout(flow: Any, event: Any) -> None:
 
 BBR3 = Transport(
     name="bbr3",
-    summary="BBR v3, with Linux's room for offload: bounds rate and packets in flight by what losses tell",
+    summary="BBR v3, with Linux's room for offload: rate and packets in flight are bounded after losses",
     reference="draft-ietf-ccwg-bbr-06",
     on_start=on_start,
     on_ack=on_ack,
@@ -337,7 +337,7 @@ BBR3 = Transport(
 BBR3_ECN = replace(
     BBR3,
     name="bbr3_ecn",
-    summary="BBR v3 that answers ECN marks too, as in Google's networks",
+    summary="BBR v3 that also responds to ECN marks, as in Google's networks",
     reference="draft-ietf-ccwg-bbr-06; Linux, github.com/google/bbr, branch v3 (marks)",
     ecn_capable=True,
     parameters=(1.0,),

@@ -33,7 +33,7 @@ def on_data(message: Any, host: Any, event: Any) -> None:
 
 NDP = Transport(
     name="ndp",
-    summary="NDP: trimmed packets tell the receiver of losses; it pulls packets at its line rate",
+    summary="NDP: trimmed packets inform the receiver of losses; it pulls packets at its line rate",
     reference="Handley et al., SIGCOMM 2017",
     on_start=on_start,
     recovery="told",

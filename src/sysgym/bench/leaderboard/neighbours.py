@@ -40,7 +40,7 @@ COMMAND = f"sysgym study neighbours -c LAW {' '.join(f'--beside {law}' for law i
 
 
 class Sharing(NamedTuple):
-    """How a law shares the dumbbell with its neighbours; of several trainings, the worst in each.
+    """Sharing of the dumbbell by a law and its neighbours; of several trainings, the worst in each.
 
     Attributes:
         facts: Facts about the law.

@@ -37,9 +37,7 @@ def values_of(rows: list[Row], metric: str) -> Values:
             found[row.contender.name][row.contender.identity][row.seed] = row.metrics[metric]
     played = {tuple(sorted(by_seed)) for trainings in found.values() for by_seed in trainings.values()}
     if len(played) > 1:
-        raise SysgymError(
-            f"{rows[0].scenario}: {metric} is there for other seeds in some laws than in others"
-        )
+        raise SysgymError(f"{rows[0].scenario}: {metric} exists for different seeds in different laws")
     return {
         law: np.array([[by_seed[seed] for seed in sorted(by_seed)] for by_seed in trainings.values()])
         for law, trainings in found.items()

@@ -49,7 +49,7 @@ def check_submission(results: Path, contenders: Sequence[str] = ()) -> Submissio
     suite = read_run(results)["suite"].get("name")
     if suite is None or not benchmark.sittings:
         raise SysgymError(
-            f"{results / RUN}: the record of the run is missing; submit a folder that sysgym bench wrote"
+            f"{results / RUN}: the record of the run is missing; submit a folder written by sysgym bench"
         )
     missing = benchmark.sittings[-1].missing
     if missing != 0:

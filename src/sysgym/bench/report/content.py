@@ -56,6 +56,13 @@ def reading_guide(benchmark: BenchmarkResult) -> list[str]:
             "episode, from the reference's value in the named metric (twice the reference's delay is a gap "
             "of 50 %). Episodes better than the reference count as no gap and do not compensate for others."
         )
+    if any(result.has_invalid for result in benchmark.results):
+        guide.append(
+            '"Not valid" is the share of episodes that ended with an action that the mask forbids, or with a '
+            "choice that does not solve the problem. The other metrics of such an episode are those of a "
+            "substitute, which the documentation of the environment describes: do not compare contenders "
+            "with many of them by these metrics alone."
+        )
     if any(result.timed for result in benchmark.results):
         guide.append(
             f'"{DECISION[:1].upper()}{DECISION[1:]}" is the wall time of the agent\'s choice of an action, '

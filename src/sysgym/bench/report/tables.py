@@ -135,6 +135,8 @@ def contest_table(result: ScenarioResult, *, measured: bool) -> ReportTable:
     gaps = has_gaps(result)
     if gaps:
         columns.append(Column(f"Gap to {bound_of(result)}", result.focus[0].label))
+    if result.has_invalid:
+        columns.append(Column("Not valid", "share of episodes"))
     if result.timed:
         columns.append(Column(DECISION, "median, this machine"))
     worth = worth_of(result) if measured else None
@@ -145,6 +147,9 @@ def contest_table(result: ScenarioResult, *, measured: bool) -> ReportTable:
         cells = [_name(player), *_scores(result, player)]
         if gaps:
             cells.append(_percent(gap(result, player.name)))
+        if result.has_invalid:
+            share = result.invalid_share(player.name)
+            cells.append(Cell(f"{100.0 * share:.3g} %", kind="soft", sort=share))
         if result.timed:
             time_ms = result.decision_ms(player.name)
             cells.append(Cell(decision(result, player.name), kind="soft", sort=time_ms))

@@ -181,15 +181,33 @@ def make_contender(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LongEpisode)  # the command has printed an estimate already
         # The checker tests every step, for authors of environments, and costs time.
-        env = gym.make(
-            scenario["env_id"],
-            scenario=scenario,
-            split=split,
-            render_mode=render_mode,
-            disable_env_checker=True,
-            **arguments,
-        )
+        try:
+            env = gym.make(
+                scenario["env_id"],
+                scenario=scenario,
+                split=split,
+                render_mode=render_mode,
+                disable_env_checker=True,
+                **arguments,
+            )
+        except UnknownName as error:
+            if error.name in environment_arguments(agent) and error.kind.startswith("argument of "):
+                raise _other_environment(contender, agent, scenario, error.name) from error
+            raise
     return env, agent
+
+
+def _other_environment(
+    contender: Contender, agent: Agent, scenario: Mapping[str, Any], argument: str
+) -> SysgymError:
+    """Return the error for an agent whose environment has an argument that the scenario's lacks."""
+    trained = getattr(getattr(agent, "meta", None), "env_id", "another environment")
+    value = environment_arguments(agent)[argument]
+    return SysgymError(
+        f"{contender.name}: its agent plays {trained}, with {argument} = {value!r}; the scenario"
+        f" {scenario['name']} is for {scenario['env_id']}, which has no such argument: choose a scenario for"
+        f" {trained} (sysgym list scenarios)"
+    )
 
 
 def play(

@@ -22,7 +22,7 @@ EXECUTORS = {
 
 
 class Executor(Protocol):
-    """What does the jobs of a benchmark."""
+    """Executor of the jobs of a benchmark."""
 
     def run_jobs(
         self,
@@ -88,9 +88,9 @@ def make_executor(
     if name not in EXECUTORS:
         raise UnknownName("executor", name, EXECUTORS)
     if address is not None and name != RAY:
-        raise SysgymError(f"--address is of --on ray, not of --on {name}")
+        raise SysgymError(f"--address applies to --on ray, not to --on {name}")
     if options and name not in (SLURM, SLURM_HERE):
-        raise SysgymError(f"--cluster is of --on slurm, not of --on {name}")
+        raise SysgymError(f"--cluster applies to --on slurm, not to --on {name}")
     if name == LOCAL:
         return LocalExecutor(n_workers)
     from sysgym.bench.run.cluster.executor import ClusterExecutor

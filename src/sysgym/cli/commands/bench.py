@@ -41,7 +41,7 @@ class Energy(NamedTuple):
 
 
 class Where(NamedTuple):
-    """Where episodes and trainings run.
+    """Location where episodes and trainings run.
 
     Attributes:
         executor: Name of the executor.

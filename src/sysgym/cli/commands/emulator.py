@@ -58,18 +58,22 @@ def check(
 def serve(
     user: Annotated[
         str | None,
-        typer.Option("--user", help="User who may use it besides root (default: the user who called sudo)."),
+        typer.Option(
+            "--user", help="User who may use the service besides root (default: the user who called sudo)."
+        ),
     ] = None,
     tcp: Annotated[
         str | None,
         typer.Option(
-            "--tcp", metavar="HOST:PORT", help="Also listen on the network, for clients with a key only."
+            "--tcp",
+            metavar="HOST:PORT",
+            help="Also listen on the network; only clients with a key are accepted.",
         ),
     ] = None,
     keys: Annotated[
         Path | None,
         typer.Option(
-            "--keys", metavar="DIR", help="Folder of the keys for --tcp; they are made at the first start."
+            "--keys", metavar="DIR", help="Folder of the keys for --tcp; created at the first start."
         ),
     ] = None,
     root: Annotated[
@@ -126,7 +130,7 @@ def serve(
 
 @emulator.command()
 def clean() -> None:
-    """Remove what killed services have left on this machine, and nothing else."""
+    """Remove what killed services have left behind on this machine, and nothing else."""
     from sysgym.cli.terminal import console
     from sysgym.emulator.linux.service.cleaning import clean as remove_leftovers
 

@@ -15,9 +15,10 @@ def fuzz(
     examples: Annotated[
         int, typer.Option("--examples", min=1, metavar="N", help="Number of policies to draw.")
     ] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="S", help="Seed of the drawing.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="S", help="Seed of the random draws.")] = 0,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Folder for failures, .onnx and .npz of each.")
+        Path,
+        typer.Option("--out", metavar="FOLDER", help="Folder for failures, an .onnx and an .npz file each."),
     ] = Path("fuzz-failures"),
     without_c: Annotated[
         bool, typer.Option("--without-c", help="Leave out compiled C, which takes most of the time.")

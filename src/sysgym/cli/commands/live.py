@@ -46,7 +46,8 @@ def live(
         int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0: any free one.")
     ] = 8642,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; others than 127.0.0.1 are reachable by all.")
+        str,
+        typer.Option("--host", help="Address to listen on; any other than 127.0.0.1 is open to the network."),
     ] = "127.0.0.1",
     speed: Annotated[
         float | None,
@@ -55,7 +56,7 @@ def live(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
     record: Annotated[
         Path | None,
-        typer.Option("--record", metavar="FILE", help="Keep all frames and changes: .jsonl or .jsonl.gz."),
+        typer.Option("--record", metavar="FILE", help="Record all frames and changes: .jsonl or .jsonl.gz."),
     ] = None,
     replay: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Show a recording instead of an episode.")
@@ -65,7 +66,7 @@ def live(
         typer.Option(
             "--export",
             metavar="FILE.html",
-            help="Run to the end, write one page that opens from the disk, and serve nothing.",
+            help="Run to the end and write one page that opens from the disk, instead of serving.",
         ),
     ] = None,
     check: Annotated[

@@ -43,7 +43,7 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Write a commented starting file that works unchanged; its first comment says how to run it."""
+    """Write a commented starting file that works unchanged; its first comment explains how to run it."""
     from sysgym.cli.terminal import console
 
     path = write_starting_file(what, name, folder, graph)
@@ -75,7 +75,7 @@ def write_starting_file(what: What, name: str, folder: Path, graph: Path | None 
     suffix = ".py" if what in _PYTHON else ".toml"
     path = folder / f"{name}{suffix}"
     if graph is not None and what is not What.scenario:
-        raise SysgymError(f"--graph is of a scenario, not of a {what}")
+        raise SysgymError(f"--graph applies to a scenario, not to a {what}")
     template = files("sysgym.cli") / "templates" / f"{what if graph is None else 'graph'}{suffix}.txt"
     text = template.read_text(encoding="utf-8").replace(_NAME_IN_TEMPLATES, name)
     if graph is not None:

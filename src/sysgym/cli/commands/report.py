@@ -16,14 +16,15 @@ def report(
         str | None,
         typer.Option(
             "--reference",
-            help="Contender to compare with (default: the family's reference, else the first).",
+            help="Contender to compare with (default: the reference of the family, otherwise the first).",
         ),
     ] = None,
     live: Annotated[
         bool,
         typer.Option(
             "--live",
-            help="Add an episode of each scenario that plays in the browser: the best beside the reference.",
+            help="Add an episode of each scenario to play in the browser: best contender beside the"
+            " reference.",
         ),
     ] = False,
     trust: TrustOption = False,

@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 trace = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Replay the trace of a training job, and ask what-if.",
+    help="Replay the trace of a training job, and answer what-if questions.",
 )
 
 FilesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE...",
-        help="PyTorch profiler: a .json or .json.gz a rank; Chakra: an .et a rank; or their folder. "
-        "AICB: a .txt. Table of operations: a .parquet or .csv (docs/training-jobs.md).",
+        help="PyTorch profiler: one .json or .json.gz per rank; Chakra: one .et per rank; or their folder."
+        " AICB: one .txt. Table of operations: one .parquet or .csv (docs/training-jobs.md).",
     ),
 ]
 SystemOption = Annotated[
     str,
     typer.Option(
         "--system",
-        help="System whose links say how long communications without a traced duration take (Chakra, "
-        "AICB): a preset such as dgx-a100.",
+        help="System whose links determine the duration of communications without a traced one (Chakra,"
+        " AICB): a preset, for example dgx-a100.",
     ),
 ]
 RanksOption = Annotated[
-    int | None, typer.Option("--ranks", min=1, help="Ranks of an AICB file that does not say it.")
+    int | None, typer.Option("--ranks", min=1, help="Number of ranks, if an AICB file does not state it.")
 ]
 StepOption = Annotated[
     int | None, typer.Option("--step", help="Step of --picture and --perfetto (default: the median one).")
@@ -45,7 +45,7 @@ PublishedOption = Annotated[
     bool,
     typer.Option(
         "--published-graph",
-        help="Post receives as in the published what-if analysis, instead of as in the trace.",
+        help="Post receives as in the published what-if analysis instead of as in the trace.",
     ),
 ]
 _MOST_PARTS = 8
@@ -120,7 +120,7 @@ def what_if(
     system: SystemOption = "dgx-h100",
     ranks: RanksOption = None,
 ) -> None:
-    """Print how long steps would be without stragglers, and which part of the job causes the loss."""
+    """Print the step time without stragglers, and the parts of the job that cause the loss."""
     from sysgym.cli.terminal import console
     from sysgym.emulator.training.what_if import WhatIf
     from sysgym.training_picture import draw_trace
@@ -174,24 +174,26 @@ def generate_(
     ] = 4,
     batch: Annotated[int, typer.Option("--batch", help="Samples of a microbatch.")] = 1,
     system: Annotated[
-        str, typer.Option("--system", help="System on which the ranks are, a preset such as dgx-a100.")
+        str, typer.Option("--system", help="System of the ranks: a preset, for example dgx-a100.")
     ] = "dgx-h100",
     flops_per_s: Annotated[
-        float, typer.Option("--flops-per-s", help="Operations a second that an accelerator reaches.")
+        float, typer.Option("--flops-per-s", help="Operations per second of an accelerator.")
     ] = 2e14,
     lengths: Annotated[
-        float, typer.Option("--lengths", help="Standard deviation of the log of microbatches' lengths.")
+        float, typer.Option("--lengths", help="Standard deviation of the logarithm of microbatch lengths.")
     ] = 0.0,
     slow: Annotated[
         list[str] | None,
-        typer.Option("--slow", metavar="RANK:FACTOR", help="Slow computations of a rank; may be repeated."),
+        typer.Option(
+            "--slow", metavar="RANK:FACTOR", help="Slow down the computations of a rank; repeatable."
+        ),
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps.")] = 5,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of steps.")] = 5,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of lengths, jitter and others' traffic.")
+        int, typer.Option("--seed", min=0, help="Seed of lengths, jitter and background traffic.")
     ] = 0,
     jitter: Annotated[
-        float, typer.Option("--jitter", help="Standard deviation of the log of computations' times.")
+        float, typer.Option("--jitter", help="Standard deviation of the logarithm of computation times.")
     ] = 0.05,
     launch_us: Annotated[float, typer.Option("--launch-us", help="Time after each computation, us.")] = 5.0,
     interference: Annotated[
@@ -201,7 +203,7 @@ def generate_(
         float, typer.Option("--background", help="Share of the time in which others use a node's uplink.")
     ] = 0.0,
 ) -> None:
-    """Write the steps of a generated job as a table by layers: rings and sends share the system's links."""
+    """Write the steps of a generated job as a table by layer; rings and sends share the system's links."""
     from sysgym.cli.terminal import console
     from sysgym.emulator.training.generated.effects import Effects
     from sysgym.emulator.training.generated.job import ParallelJob

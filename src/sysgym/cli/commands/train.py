@@ -64,7 +64,8 @@ def train_agent(
     say_how_long(steps=[(loaded, steps)])
     if resume and not has_progress(folder):
         screen.print(
-            f"--resume: {folder} has nothing to go on from; the training begins anew", soft_wrap=True
+            f"--resume: {folder} has no checkpoint to resume from; the training starts from the beginning",
+            soft_wrap=True,
         )
     try:
         with _warnings_on(screen):

@@ -23,7 +23,7 @@ def plot(
         list[str],
         typer.Argument(
             metavar="SCENARIO|FILE",
-            help="Scenario for the contenders of -c, or tables that sysgym run --csv wrote.",
+            help="Scenario for the contenders of -c, or tables written by sysgym run --csv.",
             autocompletion=completion.scenarios,
         ),
     ],
@@ -102,10 +102,10 @@ def _series(what: Sequence[str], contenders: Sequence[str], **how: Any) -> list[
     if any(files):
         if not all(files):
             raise SysgymError(
-                "plot: expected either one scenario or tables that sysgym run --csv wrote, got both"
+                "plot: expected either one scenario or tables written by sysgym run --csv, got both"
             )
         if contenders or how["seed"] is not None or how["overrides"] or how["interval_s"] is not None:
-            raise SysgymError("plot: -c, --seed, --set and --interval apply to a scenario, not to files")
+            raise SysgymError("plot: -c, --seed, --set and --interval require a scenario, not files")
         number = len(what)
     elif len(what) > 1:
         raise SysgymError(f"plot: got {len(what)} scenarios, expected one and -c for each contender")

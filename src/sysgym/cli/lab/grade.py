@@ -21,7 +21,7 @@ def grade(
         Path,
         typer.Argument(
             metavar="[FILE_OR_FOLDER]",
-            help="Python file, notebook, folder of one student, or with --csv of a class.",
+            help="Python file, notebook or folder of one student; with --csv, folder of a class.",
             show_default="the current folder",
         ),
     ] = Path(),
@@ -31,7 +31,7 @@ def grade(
             "--csv",
             metavar="FILE",
             help="Grade all submissions of a folder, with hidden seeds, and write this table; the same"
-            " command goes on where it was interrupted.",
+            " command resumes an interrupted run.",
         ),
     ] = None,
     salt: Annotated[

@@ -25,11 +25,13 @@ def list_() -> None:
 
 def new(
     number: Annotated[int, typer.Argument(metavar="LAB", help="Number of the lab.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the files; made if needed.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder for the files; created if missing.")
+    ],
     solutions: Annotated[
         bool,
         typer.Option(
-            "--solutions", help="Write the instructor's solution; works in a clone of the repository only."
+            "--solutions", help="Write the instructor's solution; only in a clone of the repository."
         ),
     ] = False,
 ) -> None:

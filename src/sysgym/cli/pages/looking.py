@@ -27,7 +27,7 @@ def list_(
         str | None,
         typer.Option(
             "--family",
-            help="Only what belongs to a family, such as placement.",
+            help="List only the items of a family, for example placement.",
             autocompletion=completion.families,
         ),
     ] = None,

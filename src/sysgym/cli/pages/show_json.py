@@ -1,4 +1,4 @@
-"""``sysgym show --json`` and ``--observation``: the same page for programs, and what an observation holds.
+"""``sysgym show --json`` and ``--observation``: the page as JSON, and the meaning of an observation.
 
 Every object has the keys ``kind``, ``name`` and ``summary``. Besides:
 

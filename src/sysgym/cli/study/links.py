@@ -39,13 +39,13 @@ def links(
         int,
         typer.Option("--crowds", min=0, metavar="N", help="Number of links full of flows of one law."),
     ] = 60,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random draws.")] = 0,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Scenario key for all links, instead of what is drawn; repeatable.",
+            help="Scenario key set on all links, instead of drawn values; repeatable.",
         ),
     ] = None,
     out: Annotated[
@@ -56,7 +56,7 @@ def links(
     plugin: PluginOption = None,
     trust: TrustOption = False,
 ) -> None:
-    """Play laws beside others, and among their own flows, on random links. The same command resumes it."""
+    """Play laws beside others and among their own flows, on random links. The same command resumes it."""
     from sysgym.bench.plugins import load_plugin
     from sysgym.scenarios import parse_overrides
     from sysgym.studies.laws import SHIPPED_FOR

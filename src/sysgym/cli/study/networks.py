@@ -19,16 +19,16 @@ def networks(
             "--contender",
             "-c",
             metavar="[NAME=]WHO[,KEY=VALUE][@CHECKPOINT]",
-            help="Law of single flows: adaptive_swift, swift,beta=0.4, one of a plugin ...; the classics play"
-            " in any case.",
+            help="Law of single flows: adaptive_swift, swift,beta=0.4, one of a plugin ...; the classical"
+            " laws always take part.",
             autocompletion=completion.contenders,
         ),
     ],
     number: Annotated[int, typer.Option("--networks", min=1, metavar="N", help="Number of networks.")] = 120,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random draws.")] = 0,
     fair: Annotated[
         bool,
-        typer.Option("--fair", help="Compute slowdowns under fair sharing, too: some seconds a network."),
+        typer.Option("--fair", help="Also compute slowdowns under fair sharing: some seconds per network."),
     ] = False,
     out: Annotated[
         Path | None,
@@ -38,7 +38,7 @@ def networks(
     plugin: PluginOption = None,
     trust: TrustOption = False,
 ) -> None:
-    """Play laws and all classics on networks drawn at random. The same command resumes it."""
+    """Play laws and all classical laws on random networks. The same command resumes it."""
     from sysgym.bench.plugins import load_plugin
     from sysgym.studies.laws import SHIPPED_FOR
     from sysgym.studies.random_networks import comparison, study

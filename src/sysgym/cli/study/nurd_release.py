@@ -30,7 +30,7 @@ def nurd_release(
     ] = None,
     jobs: JobsOption = 0,
 ) -> None:
-    """Evaluate stragglers as NURD's released code does, leaks included, and show the effect of each leak."""
+    """Evaluate stragglers like NURD's released code, leaks included, and print the effect of each leak."""
     from sysgym.cli.commands.bench import cpus
     from sysgym.cli.terminal import table as screen_table
     from sysgym.scenarios import load_suite

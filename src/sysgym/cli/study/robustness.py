@@ -43,7 +43,7 @@ def robustness(
         typer.Option(
             "--same",
             metavar="SHARE",
-            help="Largest change of an action that counts as none, relative to its range.",
+            help="Largest change of an action that counts as no change, relative to its range.",
         ),
     ] = 0.01,
     shifted: Annotated[
@@ -51,7 +51,7 @@ def robustness(
         typer.Option(
             "--shifted",
             metavar="SHARE",
-            help="Least change of an action that counts as one, relative to its range.",
+            help="Smallest change of an action that counts as a change, relative to its range.",
         ),
     ] = 0.02,
     c: Annotated[

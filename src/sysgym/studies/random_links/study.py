@@ -132,7 +132,7 @@ class RandomLinks:
         """Raise SysgymError unless every episode can be played."""
         for names in ([law.name for law in self.laws], [law.name for law in self.beside]):
             if twice := [name for name in names if names.count(name) > 1]:
-                raise SysgymError(f"{twice[0]} is there twice; -c NAME=WHO gives a law another name")
+                raise SysgymError(f"{twice[0]} appears twice; -c NAME=WHO gives a law another name")
         known = {law.name: law for law in self.laws}
         for other in self.beside:
             if (law := known.get(other.name, other)).identity != other.identity:

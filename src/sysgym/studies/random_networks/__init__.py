@@ -1,1 +1,1 @@
-"""Study of random networks: scores and slowdowns of congestion control laws on networks that nobody chose."""
+"""Study of random networks: scores and slowdowns of congestion control laws on random networks."""

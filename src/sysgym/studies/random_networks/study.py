@@ -134,7 +134,7 @@ class RandomNetworks:
         names = [law.name for law in self.laws]
         taken = {*REFERENCES, FAIR}
         if wrong := [name for name in names if name in taken or names.count(name) > 1]:
-            why = "plays in any case" if wrong[0] in taken else "is there twice"
+            why = "plays in any case" if wrong[0] in taken else "appears twice"
             raise SysgymError(f"{wrong[0]} {why}; -c NAME=WHO gives a law another name")
         for law in self.laws:
             transport_of(law)

@@ -176,7 +176,7 @@ def test_every_switch_of_the_jellyfish_has_four_cables() -> None:
         ({"host_switches": ["a"]}, "hosts in all"),
         ({"cables": [{"ends": ["a", "x"]}]}, "two of topology.switches"),
         ({"cables": [{"ends": ["a", "a"]}]}, "two different switches"),
-        ({"cables": [{"ends": ["a", "b"]}]}, "a way from a to every switch"),
+        ({"cables": [{"ends": ["a", "b"]}]}, "a path from a to every switch"),
         ({"cables": [{"ends": ["a"]}]}, "ends"),
     ],
 )

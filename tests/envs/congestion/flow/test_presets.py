@@ -90,9 +90,9 @@ def test_registered_ones_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
     register_preset(SHARE)  # the same file may be read twice
     assert make(preset="share").preset is SHARE
     assert make(reward="greedy").reward is GREEDY
-    with pytest.raises(SysgymError, match='a preset "share" already'):
+    with pytest.raises(SysgymError, match='the preset "share" exists already'):
         register_preset(replace(SHARE, history=4))
-    with pytest.raises(SysgymError, match='"orca" already'):
+    with pytest.raises(SysgymError, match='"orca" exists already'):
         register_flow_reward(replace(ORCA.reward, weights={}))
 
 

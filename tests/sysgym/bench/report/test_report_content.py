@@ -21,7 +21,7 @@ from sysgym.bench.report.data.verdict import verdict
 from sysgym.bench.report.pictures.plots import COLOURS, REFERENCE_COLOUR, styles, tradeoff_caption
 from sysgym.bench.report.pictures.queues import queues_over_time
 from sysgym.bench.report.pictures.trainings import caption, training_curves
-from sysgym.bench.report.tables import summary_table
+from sysgym.bench.report.tables import contest_table, summary_table
 from sysgym.bench.results import queues
 from sysgym.bench.results.queues import MOST_POINTS, QueueWatch
 from sysgym.bench.results.rows import ResultsFile, Row
@@ -86,6 +86,27 @@ def test_the_summary_says_who_is_worse_and_who_is_not_ranked(make_study: MakeStu
     assert "Not ranked: too little goodput" in grid.caption
     assert grid.groups == [("tiny-test", "tiny", 2)]
     assert grid.apart == {3}
+
+
+def test_the_share_of_episodes_that_are_not_valid_is_a_column(make_row: MakeRow, tmp_path: Path) -> None:
+    with ResultsFile(tmp_path / "out") as results:
+        for name, n_invalid in (("dctcp", 0), ("reno", 2)):
+            for index in range(4):
+                metrics = {"goodput_bps": 1e6, "valid": float(index >= n_invalid)}
+                results.append(make_row(name, 200 + index, metrics))
+    benchmark = read_benchmark(tmp_path / "out")
+    (result,) = benchmark.results
+    grid = contest_table(result, measured=False)
+    column = [one.label for one in grid.columns].index("Not valid")
+    assert {row[0].text: row[column].text for row in grid.rows} == {"dctcp": "0 %", "reno": "50 %"}
+    assert any(text.startswith('"Not valid" is the share') for text in reading_guide(benchmark))
+
+
+def test_without_such_episodes_there_is_no_such_column(make_study: MakeStudy) -> None:
+    benchmark = make_study({"dctcp": (9.5, 1.0), "reno": (9.5, 1.0)})
+    grid = contest_table(benchmark.results[0], measured=False)
+    assert "Not valid" not in [one.label for one in grid.columns]
+    assert not any("Not valid" in text for text in reading_guide(benchmark))
 
 
 def test_the_next_is_not_alone_where_several_tie(make_study: MakeStudy) -> None:

@@ -346,7 +346,7 @@ def test_compressed_rows_are_whole_and_no_bomb(
     path.write_bytes(gzip.compress(line))
     assert read_rows(tmp_path) == [make_row()]
     path.write_bytes(gzip.compress(line[:-10]))
-    with pytest.raises(SysgymError, match=r"gz, line 1: ends within a line"):
+    with pytest.raises(SysgymError, match=r"gz, line 1: ends in the middle of a line"):
         read_rows(tmp_path)
     monkeypatch.setattr("sysgym.bench.results.rows.LARGEST_RESULTS_BYTES", 100_000)
     path.write_bytes(gzip.compress(line * 1000))

@@ -76,7 +76,7 @@ COMPLAINTS = {
     ("--out", "policy.txt"): "policy.txt: expected a name that ends in .onnx or .h",
     ("--out", "policy.onnx", "--weights", "int8"): "--weights and --bytes-limit apply to --format c only",
     ("--out", "policy.h", "--weights", "int8"): "the limit is 4096: raise --bytes-limit, or distill",
-    ("--out", "policy.h", "--name", "a b"): '"a b" is no name of a C function',
+    ("--out", "policy.h", "--name", "a b"): '"a b" is not a valid name of a C function',
 }
 
 

@@ -81,7 +81,7 @@ def test_a_scenario_with_the_network_of_a_file(tmp_path: Path, call: Call) -> No
 def test_only_a_scenario_has_a_network(tmp_path: Path, call: Call) -> None:
     code, _, err = call("new", "suite", "mine", "--folder", tmp_path, "--graph", tmp_path / "net.txt")
     assert code == 2
-    assert "--graph is of a scenario" in err
+    assert "--graph applies to a scenario" in err
     assert not list(tmp_path.iterdir())
 
 

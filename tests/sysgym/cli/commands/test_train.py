@@ -20,7 +20,7 @@ def test_what_was_trained_plays_and_goes_on(tiny: Path, call: Call, tmp_path: Pa
     arguments = ("train", "ppo", tiny, "--out", folder, "--action-scale", "linear", *small)
     code, out, err = call(*arguments, "--steps", "6.4e1", "--resume")
     assert code == 0, err
-    assert f"{folder} has nothing to go on from; the training begins anew" in out
+    assert f"{folder} has no checkpoint to resume from; the training starts from the beginning" in out
     (line,) = [line for line in out.splitlines() if line.startswith("checkpoint")]
     checkpoint = Path(line.split()[1])
     assert checkpoint.is_file()
@@ -40,7 +40,7 @@ def test_what_was_trained_plays_and_goes_on(tiny: Path, call: Call, tmp_path: Pa
     assert f"{folder} holds a run already: add --resume (in Python resume=True), or give another --out" in err
     code, out, err = call(*arguments, "--steps", "128", "--resume")
     assert code == 0, err
-    assert "begins anew" not in out
+    assert "starts from the beginning" not in out
     after = _steps(folder)
     assert after[: len(before)] == before, "the curve goes on and does not begin anew"
     assert 64 < max(after) <= 128

@@ -149,7 +149,7 @@ def test_names_beside_lines_do_not_overlap(heights: list[float]) -> None:
         (["tiny.toml", "-c", "dctcp", "--out", "x.bmp"], ".png, .svg, .pdf"),
         (["tiny.toml", "incast-32", "-c", "dctcp", "--out", "x.png"], "expected one"),
         (["tiny.toml", "a.csv", "--out", "x.png"], "got both"),
-        (["a.csv", "-c", "dctcp", "--out", "x.png"], "apply to a scenario"),
+        (["a.csv", "-c", "dctcp", "--out", "x.png"], "require a scenario"),
         (["a.csv", "--out", "x.png"], "a.csv: cannot be read"),
         (["tiny.toml", "-c", "dctpc", "--out", "x.png"], 'did you mean "dctcp"?'),
         (["tiny.toml", "-c", "dctcp", "--out", "x.png", "--from", "9s"], "the last one is at 0.24 s"),

@@ -95,11 +95,11 @@ ODD = {"topology.hosts_per_side": 3, "workload.flows_per_pair": 1}
 @pytest.mark.parametrize(
     ("own", "beside", "numbers", "overrides", "words"),
     [
-        (["a=reno", "a=cubic"], ["dctcp"], (1, 1), {}, "a is there twice; -c NAME=WHO"),
-        (["reno"], ["dctcp", "dctcp"], (1, 1), {}, "dctcp is there twice"),
+        (["a=reno", "a=cubic"], ["dctcp"], (1, 1), {}, "a appears twice; -c NAME=WHO"),
+        (["reno"], ["dctcp", "dctcp"], (1, 1), {}, "dctcp appears twice"),
         (["fixed_fair"], ["dctcp"], (1, 1), {}, "not a law of single flows"),
         (["reno"], ["dctcp"], (0, 0), {}, "expected --links or --crowds of 1 or more"),
-        (["swift:aimd"], ["dctcp"], (1, 1), {}, "the agent aimd sets rates above it"),
+        (["swift:aimd"], ["dctcp"], (1, 1), {}, "the agent aimd sets its rates"),
         (["dctcp=reno"], ["dctcp"], (1, 1), {}, "two laws are named dctcp"),
         (["dctcp"], ["dctcp"], (1, 0), {}, "no two of the laws can share a link: dctcp beside dctcp"),
         (["homa"], ["dctcp"], (1, 1), {}, "queue.classes"),

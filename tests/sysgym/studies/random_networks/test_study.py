@@ -72,7 +72,7 @@ def test_every_law_plays_every_network_once_and_more_networks_go_on(tmp_path: Pa
     ("laws", "words"),
     [
         (["dctcp"], "dctcp plays in any case; -c NAME=WHO gives a law another name"),
-        (["a=reno", "a=cubic"], "a is there twice"),
+        (["a=reno", "a=cubic"], "a appears twice"),
         (["fixed_fair"], "not a law of single flows"),
     ],
 )

@@ -26,7 +26,7 @@ POLL_S = 0.5
 
 
 class Backend(Protocol):
-    """What hands tasks to machines.
+    """Dispatcher of tasks to machines.
 
     Attributes:
         target_s: Time that a chunk of episodes should take, s: long beside the time to hand it out.

@@ -79,7 +79,7 @@ class RayBackend:
             self._ray.get(handle)
         except (errors.LocalRayletDiedError, errors.RaySystemError) as error:
             raise ClusterEnded(
-                "the Ray cluster has ended; what is done is in the results, run the same command again"
+                "the Ray cluster has ended; finished episodes are in the results; run the same command again"
             ) from error
         except errors.RayTaskError as error:
             raise (error.cause if isinstance(error.cause, SysgymError) else error) from None

@@ -35,7 +35,7 @@ class Failure(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """What a task has done.
+    """Results of a task.
 
     Attributes:
         rows: Rows of its episodes, by number of the job in the task.

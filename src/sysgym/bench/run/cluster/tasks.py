@@ -89,8 +89,8 @@ def perform(task: Task) -> str:
     folder = Path(task.folder)
     if not (folder / RUN).is_file():
         raise SysgymError(
-            f"{platform.node()}: the results folder {folder} is not there, or not the benchmark's;"
-            " expected a folder that all machines of the cluster share; choose another --out"
+            f"{platform.node()}: the results folder {folder} does not exist, or belongs to another"
+            " benchmark; expected a folder shared by all machines of the cluster; choose another --out"
         )
     ours = must_match(versions())
     if list(ours) != list(task.versions):

@@ -260,9 +260,9 @@ def test_kills_lose_and_double_nothing() -> None:
 def test_errors_of_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownName, match="slurm"):
         make_executor("slrm", tmp_path, 1)
-    with pytest.raises(SysgymError, match="--address is of --on ray"):
+    with pytest.raises(SysgymError, match="--address applies to --on ray"):
         make_executor("local", tmp_path, 1, address="auto")
-    with pytest.raises(SysgymError, match="--cluster is of --on slurm"):
+    with pytest.raises(SysgymError, match="--cluster applies to --on slurm"):
         make_executor("ray", tmp_path, 1, options={"timeout_min": 1})
     with pytest.raises(SysgymError, match="Slurm"):
         make_executor("slurm-here", tmp_path, 1, options={"colour": "red"})

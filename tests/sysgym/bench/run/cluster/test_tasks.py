@@ -91,7 +91,7 @@ def test_a_failed_episode_does_not_stop_the_others(folder: Path, write_suite: Wr
 
 
 def test_machines_need_the_folder_and_the_versions(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(SysgymError, match="a folder that all machines of the cluster share"):
+    with pytest.raises(SysgymError, match="a folder shared by all machines of the cluster"):
         perform(task_of(tmp_path / "elsewhere", []))
     with pytest.raises(SysgymError, match="install the same versions on all machines"):
         perform(task_of(folder, [], versions=("0.0.0",)))
