@@ -1,4 +1,4 @@
-"""Environments of a program of one's own: what a checkpoint keeps of them, and what it cannot keep."""
+"""Environments in which a user's program trained a model, and the arguments that its checkpoint keeps."""
 
 from __future__ import annotations
 

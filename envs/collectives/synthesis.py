@@ -172,8 +172,7 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
 
     ## Version History
 
-    - v0: first version. Before the first release a schedule completed after a forbidden action counted with its
-      own time.
+    - v0: first version.
     """  # noqa: E501, a table's row is one line
 
     metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances

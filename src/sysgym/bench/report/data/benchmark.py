@@ -179,13 +179,13 @@ class ScenarioResult:
         return float(np.median(times_ms)) if times_ms else None
 
     def invalid_share(self, player: str) -> float:
-        """Return the share of a contender's episodes that were not valid, as by a forbidden action."""
+        """Return the share of a contender's episodes that were not valid, as after a forbidden action."""
         valid = [row.metrics.get("valid", 1.0) for row in self._rows if row.contender.name == player]
         return 1.0 - float(np.mean(valid)) if valid else 0.0
 
     @property
     def has_invalid(self) -> bool:
-        """Whether any episode were not valid, as by a forbidden action."""
+        """Whether any episode was not valid, such as one with a forbidden action."""
         return any(self.invalid_share(player.name) > 0.0 for player in self.players)
 
     def accounts(self, player: str) -> list[Mapping[str, Any]]:
