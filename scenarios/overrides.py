@@ -9,6 +9,9 @@ import numpy as np
 
 from sysgym.scenarios.errors import Problem
 
+DEEPEST = 8
+"""Nesting of tables and lists in a scenario, at most."""
+
 
 def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> list[Problem]:
     """Write dotted keys into nested dicts, in place; return the problems of those that cannot be written.
@@ -32,14 +35,17 @@ def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> list[
     return problems
 
 
-def plain(value: Any) -> Any:
-    """Return a value with Python's own numbers in place of NumPy's, also inside lists and tables."""
+def plain(value: Any, depth: int = DEEPEST) -> Any:
+    """Return a value with Python's own numbers in place of NumPy's, also inside lists and tables.
+
+    What is nested deeper than ``depth`` stays as it is; no scenario has such a value.
+    """
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+    if depth > 0 and isinstance(value, Mapping):
+        return {key: plain(one, depth - 1) for key, one in value.items()}
+    if depth > 0 and isinstance(value, list | tuple):
+        return [plain(one, depth - 1) for one in value]
     return value
 
 

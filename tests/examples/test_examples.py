@@ -95,7 +95,7 @@ def test_programs_that_reach_for_more_or_never_end_have_the_worst_score(
     program.write_text(f"import os\nos.mkdir({str(target)!r})\n" + law.replace(increase, "os.mkdir('x')"))
     found = evaluator.evaluate(str(program))
     assert found["combined_score"] == evaluator.WORST["combined_score"]
-    assert "SubmissionError" in found["error"]
+    assert "LawError" in found["error"]
     assert not target.exists()
     monkeypatch.setattr(evaluator, "LIMIT_S", 5.0)
     endless = "while flow.cwnd > 0.0:\n            flow.state[1] += 1.0"

@@ -92,7 +92,7 @@ def test_pages_have_no_broken_lines_in_a_pipe(
     out = capsys.readouterr().out
     assert not re.search(r"[\x1b│─━┏…]", out)
     (line,) = [line for line in out.splitlines() if line.startswith("link_model ")]
-    assert line.endswith("left the buffer")
+    assert line.endswith("virtual links")
     assert "\n[topology]  " in out
     assert " \n" not in out, "tables are filled with blanks"
 

@@ -37,7 +37,7 @@ def test_rows_that_do_not_match_are_refused() -> None:
     ends = [row("swift", 1, 4e9, 8e3, 2.0), row("dctcp", 1, 4e9, 8e3, None)]
     with pytest.raises(SysgymError, match="flows end under some laws only"):
         power.log_powers(ends)
-    with pytest.raises(SysgymError, match="other seeds"):
+    with pytest.raises(SysgymError, match="different seeds"):
         power.values_of([row("swift", 1, 4e9, 8e3, 2.0), row("dctcp", 2, 4e9, 8e3, 2.0)], "goodput_bps")
 
 
