@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TypeVar
 
 import numba
@@ -26,12 +28,35 @@ def in_parallel(play: Callable[[Job], Result], jobs: Iterable[Job], title: str) 
         jobs: What it is called with.
         title: Words beside the bar, which is drawn if standard error is a terminal.
     """
-    pool = ThreadPoolExecutor(numba.get_num_threads())
+    waiting = deque(enumerate(jobs))
+    n_jobs, n_threads = len(waiting), numba.get_num_threads()
+    ended: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            try:
+                place, job = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                ended.put((place, play(job), None))
+            except BaseException as error:  # the caller raises it
+                ended.put((place, None, error))
+
+    # The pool gets one job for each thread, not all jobs: Ctrl-C during `submit` can leave a lock of the pool
+    # taken, for which its threads then wait for ever. A deque and a simple queue have no such lock.
+    pool = ThreadPoolExecutor(n_threads)
     try:
-        futures = [pool.submit(play, job) for job in jobs]
+        for _ in range(n_threads):
+            pool.submit(work)
+        results: dict[int, Result] = {}
         with bars() as drawn:
-            for future in drawn.track(as_completed(futures), len(futures), description=escape(title)):
-                future.result()  # raises the job's error
-        return [future.result() for future in futures]
+            for _ in drawn.track(range(n_jobs), n_jobs, description=escape(title)):
+                place, result, error = ended.get()
+                if error is not None:
+                    raise error
+                results[place] = result  # type: ignore[assignment]
+        return [results[place] for place in range(n_jobs)]
     finally:
-        pool.shutdown(cancel_futures=True)
+        waiting.clear()
+        pool.shutdown()
