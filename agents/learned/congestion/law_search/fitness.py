@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numba
@@ -33,6 +32,7 @@ from sysgym.agents.learned.congestion.law_search.lessons import (
     Lesson,
 )
 from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.emulator.threads import in_threads
 from sysgym.envs.congestion.power import LEAST_QUEUE_BYTES, parts_of_power, power
 from sysgym.envs.congestion.sharing import measure_sharing
 
@@ -171,11 +171,9 @@ class Judge:
     def losses(self, laws: Sequence[Transport], lessons: Sequence[Lesson]) -> NDArray[np.float64]:
         """Return the loss of every law, shape (n_laws,)."""
         known = [(one, lesson) for lesson in lessons for one in self._compared_with(lesson)]
-        # The simulation is compiled code that releases Python's global lock.
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            list(pool.map(lambda job: job[0].metrics(job[1].episode), known))
-            jobs = [(law, lesson) for law in laws for lesson in lessons]
-            found = list(pool.map(lambda job: self._play(*job), jobs))
+        in_threads(lambda job: job[0].metrics(job[1].episode), known, self.n_threads)
+        jobs = [(law, lesson) for law in laws for lesson in lessons]
+        found = in_threads(lambda job: self._play(*job), jobs, self.n_threads)
         n = len(lessons)
         return np.array([self._total(lessons, found[first : first + n]) for first in range(0, len(found), n)])
 

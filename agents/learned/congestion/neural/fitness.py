@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numba
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.congestion.episodes import Baseline, Episode
 from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.threads import in_threads
 from sysgym.envs.congestion.power import LEAST_QUEUE_BYTES
 
 BASELINE = "dctcp"
@@ -72,9 +72,9 @@ class Judge:
 
     def losses(self, laws: Sequence[Transport], episodes: Sequence[Episode]) -> NDArray[np.float64]:
         """Return the loss of every law in every episode, shape (n_laws, n_episodes)."""
-        # The simulation is compiled code that releases Python's global lock.
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            baselines = list(pool.map(self._baseline.metrics, episodes))
-            jobs = [(law, place) for law in laws for place in range(len(episodes))]
-            found = pool.map(lambda job: loss(episodes[job[1]].play(job[0]), baselines[job[1]]), jobs)
-            return np.array(list(found)).reshape(len(laws), len(episodes))
+        baselines = in_threads(self._baseline.metrics, episodes, self.n_threads)
+        jobs = [(law, place) for law in laws for place in range(len(episodes))]
+        found = in_threads(
+            lambda job: loss(episodes[job[1]].play(job[0]), baselines[job[1]]), jobs, self.n_threads
+        )
+        return np.array(found).reshape(len(laws), len(episodes))
