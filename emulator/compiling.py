@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.ccallback import CFunc
 
 from sysgym.emulator import first_start
@@ -158,6 +158,26 @@ class _Announced:
             first_start.compiled()
 
 
+class _FilesByKey(IndexDataCacheFile):
+    """Files of a function's compiled code, each of which has a name that follows from what it is for.
+
+    numba numbers them by its index. Two processes that compile one function for different types, or two
+    closures of one function, at the same time take the same number, and the index then leads to the code of
+    the other: a law with another law's constants. Here the worst that they do is to lose an index entry.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Store compiled code, and then its place in the index."""
+        name = self.name_of(key)
+        self._save_data(name, data)  # type: ignore[no-untyped-call]
+        self._save_index({**self._load_index(), key: name})  # type: ignore[no-untyped-call]
+
+    def name_of(self, key: Any) -> str:
+        """Return the name of the file for a key of the index."""
+        digest = hashlib.sha256(repr((key, self._source_stamp)).encode()).hexdigest()
+        return str(self._data_name(int(digest[:16], 16)))  # type: ignore[no-untyped-call]
+
+
 class _KeptOnDisk(FunctionCache):
     """Cache of one function on disk.
 
@@ -169,6 +189,10 @@ class _KeptOnDisk(FunctionCache):
     def __init__(self, function: Callable[..., Any], variant: str = "") -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._variant, self._announced = variant, _Announced(function)
+        place = self._impl.locator
+        self._cache_file = _FilesByKey(  # type: ignore[no-untyped-call]
+            place.get_cache_path(), self._impl.filename_base, place.get_source_stamp()
+        )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the function for a signature; None if it must be compiled."""

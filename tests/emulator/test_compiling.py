@@ -192,6 +192,19 @@ def test_the_same_function_compiled_in_another_way_is_another_one(source: Path) 
             compiling.compile_for(signature, ratio, error_model="python")(1.0, 0.0)
 
 
+def test_processes_that_compile_at_the_same_time_keep_their_code_apart(tmp_path: Path) -> None:
+    """Each has read the index before the other one wrote it; the files stay those of their keys."""
+    files: Any = compiling._FilesByKey(str(tmp_path), "on_start", "stamp")  # type: ignore[no-untyped-call]
+    files._load_index = dict
+    for key in ("window of 45", "window of 30"):
+        files.save((key,), f"code of {key}")
+    del files._load_index
+    assert files.load(("window of 45",)) is None  # lost, so that it is compiled again
+    files.save(("window of 45",), "code of window of 45")
+    for key in ("window of 45", "window of 30"):
+        assert files.load((key,)) == f"code of {key}"
+
+
 def test_a_digest_changes_with_a_file_of_a_folder_below(tmp_path: Path) -> None:
     room = tmp_path / "room"
     room.mkdir()
