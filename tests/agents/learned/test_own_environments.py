@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import pytest
 
 import sysgym
@@ -23,6 +22,7 @@ from sysgym.envs.congestion.flow.flow_cc import FlowCC
 from sysgym.envs.congestion.flow.presets import PRESETS
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import SysgymError
+from tests.agents.learned.playing import check_plays
 
 pytest.importorskip("stable_baselines3")
 REGISTERED = sysgym.__version__
@@ -50,18 +50,6 @@ def vector(**more: Any) -> Any:
     from sysgym.agents.congestion import Sb3VectorEnv
 
     return Sb3VectorEnv(load_scenario("iroko-dumbbell-10m", overrides=SHORT), n_envs=2, **more)
-
-
-def check_plays(path: Path, model: Any, env: gym.Env[Any, Any]) -> None:
-    """Check that the checkpoint acts in the environment as the model does."""
-    meta = read_checkpoint(path).meta
-    agent = make_agent(meta.agent, checkpoint=path, family=meta.family)
-    observation, _ = env.reset(seed=0)
-    agent.begin(env)
-    for _ in range(3):
-        expected, _ = model.predict(observation, deterministic=True)
-        np.testing.assert_allclose(agent.act(observation), expected, rtol=1e-3, atol=1e-4)
-        observation, *_ = env.step(expected)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from sysgym.bench.contenders import parse_contender
 from sysgym.bench.run.episodes import make_contender, play
 from sysgym.envs.compression.observation import RunNumbers
 from sysgym.scenarios.errors import SysgymError
+from tests.agents.learned.playing import check_plays
 
 pytest.importorskip("stable_baselines3")
 REGISTERED = sysgym.__version__
@@ -60,13 +61,7 @@ def test_a_checkpoint_acts_as_the_model(
     model = learner(env)
     model.learn(32)
     path = save_policy(model, tmp_path / "mine.zip")
-    agent = make_agent(read_checkpoint(path).meta.agent, checkpoint=path, family="congestion")
-    observation, _ = env.reset(seed=0)
-    agent.begin(env)
-    for _ in range(3):
-        expected, _ = model.predict(observation, deterministic=True)
-        np.testing.assert_allclose(agent.act(observation), expected, rtol=1e-3, atol=1e-4)
-        observation, *_ = env.step(expected)
+    check_plays(path, model, env)
 
 
 @pytest.mark.parametrize("learner", [ppo, sac])

@@ -135,7 +135,8 @@ def contest_table(result: ScenarioResult, *, measured: bool) -> ReportTable:
     gaps = has_gaps(result)
     if gaps:
         columns.append(Column(f"Gap to {bound_of(result)}", result.focus[0].label))
-    if result.has_invalid:
+    invalid = result.has_invalid
+    if invalid:
         columns.append(Column("Not valid", "share of episodes"))
     if result.timed:
         columns.append(Column(DECISION, "median, this machine"))
@@ -147,7 +148,7 @@ def contest_table(result: ScenarioResult, *, measured: bool) -> ReportTable:
         cells = [_name(player), *_scores(result, player)]
         if gaps:
             cells.append(_percent(gap(result, player.name)))
-        if result.has_invalid:
+        if invalid:
             share = result.invalid_share(player.name)
             cells.append(Cell(f"{100.0 * share:.3g} %", kind="soft", sort=share))
         if result.timed:
