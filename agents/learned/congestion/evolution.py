@@ -81,10 +81,12 @@ class EvolutionSearch:
         return loss
 
 
-def check_count(name: str, value: Any, example: int) -> None:
-    """Raise an error unless a hyper-parameter is a whole number of 0 or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SysgymError(f"{name} is {value!r}; expected a whole number of 0 or more, such as {example}")
+def check_count(name: str, value: Any, example: int, least: int = 0) -> None:
+    """Raise an error unless a hyper-parameter is a whole number of a least value or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SysgymError(
+            f"{name} is {value!r}; expected a whole number of {least} or more, such as {example}"
+        )
 
 
 def check_positive(name: str, value: Any, example: float) -> None:

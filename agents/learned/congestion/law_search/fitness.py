@@ -160,9 +160,15 @@ def loss_of_fairness(kind: str, jain_index: float) -> float:
 
 @dataclass
 class Judge:
-    """Evaluator of laws in lessons, on all cores, with the results of DCTCP and of Swift for each."""
+    """Evaluator of laws in lessons, on all cores, with the results of DCTCP and of Swift for each.
+
+    Attributes:
+        n_threads: Number of threads.
+        coexistence: Factor of the losses of lessons in which a law shares a link, with others or with itself.
+    """
 
     n_threads: int = field(default_factory=numba.get_num_threads)
+    coexistence: float = 1.0
     _baseline: Baseline = field(default_factory=lambda: Baseline(BASELINE))
     _on_networks: tuple[Baseline, Baseline] = field(
         default_factory=lambda: (Baseline(BASELINE, arrivals=True), Baseline(RIVAL, arrivals=True))
@@ -194,8 +200,7 @@ class Judge:
             return {"loss": loss_of_share(sharing.share)}
         return {"loss": loss_of_fairness(lesson.kind, sharing.jain_index)}
 
-    @staticmethod
-    def _total(lessons: Sequence[Lesson], found: Sequence[dict[str, float]]) -> float:
+    def _total(self, lessons: Sequence[Lesson], found: Sequence[dict[str, float]]) -> float:
         by_kind: dict[str, list[dict[str, float]]] = {}
         for lesson, one in zip(lessons, found, strict=True):
             by_kind.setdefault(lesson.kind, []).append(one)
@@ -204,7 +209,9 @@ class Judge:
             if kind == NETWORKS:
                 total += NETWORKS_WEIGHT * loss_of_networks(several)
                 continue
-            alone = kind in SPARED_GOODPUT
-            loss = loss_of_kind(kind, several) if alone else float(np.mean([one["loss"] for one in several]))
-            total += KIND_WEIGHTS.get(kind, NEIGHBOUR_WEIGHT) * loss
+            weight = KIND_WEIGHTS.get(kind, NEIGHBOUR_WEIGHT)
+            if kind in SPARED_GOODPUT:
+                total += weight * loss_of_kind(kind, several)
+            else:
+                total += self.coexistence * weight * float(np.mean([one["loss"] for one in several]))
         return total

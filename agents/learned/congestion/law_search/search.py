@@ -40,7 +40,7 @@ from sysgym.scenarios.errors import SysgymError, UnknownName
 POPULATION = 14
 GENERATIONS_A_VALIDATION = 2
 VALIDATIONS = 4
-"""Draws of lessons for a validation."""
+"""Draws of lessons for a validation, unless another number is given."""
 VALIDATION_SEED = 12_345
 
 NEIGHBOURS = ("dctcp", "cubic", "bbr", "swift")
@@ -118,6 +118,8 @@ class Search(EvolutionSearch):
         neighbours: Names of the laws with which links are shared.
         networks: Networks of the study in a generation.
         links: Links of any kind in a generation, for each neighbour.
+        coexistence: Factor of the losses on links that are shared.
+        validations: Draws of lessons for a validation.
         sigma: Width of the first distribution, in doublings.
         generations: Number of generations so far.
         steps: Decision intervals simulated, without those of the baseline and of validations.
@@ -133,6 +135,8 @@ class Search(EvolutionSearch):
     neighbours: list[str]
     networks: int
     links: int
+    coexistence: float
+    validations: int
     sigma: float
     generations: int
     steps: int
@@ -148,6 +152,8 @@ class Search(EvolutionSearch):
         neighbours: list[str],
         networks: int,
         links: int,
+        coexistence: float,
+        validations: int,
         sigma: float,
         seed: int,
     ) -> Search:
@@ -155,7 +161,8 @@ class Search(EvolutionSearch):
         start = np.zeros(len(law.searched))
         evolution = new_distribution(start, sigma, seed, population=POPULATION, bounds=law.bounds)
         begun = 0, 0, 0.0, start, math.inf
-        return cls(law, evolution, seed, scenarios, neighbours, networks, links, sigma, *begun)
+        drawn = scenarios, neighbours, networks, links, coexistence, validations
+        return cls(law, evolution, seed, *drawn, sigma, *begun)
 
     def asked(self) -> dict[str, Any]:
         """Return what a search that is resumed must have in common with this one."""
@@ -167,6 +174,8 @@ class Search(EvolutionSearch):
             "list of neighbours": self.neighbours,
             "number of networks": self.networks,
             "number of links": self.links,
+            "coexistence": self.coexistence,
+            "number of validations": self.validations,
             "version of lessons": VERSION,
             "seed": self.seed,
             "sigma": self.sigma,
@@ -186,7 +195,7 @@ class Search(EvolutionSearch):
         """Evaluate the mean of the distribution on the validation split; keep it if it is the best so far."""
         lessons = [
             lesson
-            for number in range(VALIDATIONS)
+            for number in range(self.validations)
             for lesson in self._lessons("validation", VALIDATION_SEED, number)
         ]
         losses = judge.losses([self.law.transport_at(self.evolution.mean)], lessons)
@@ -212,6 +221,8 @@ def search_law(
     links: int = 0,
     constants: Sequence[str] = (),
     start: str | None = None,
+    coexistence: float = 1.0,
+    validations: int = VALIDATIONS,
     sigma: float = 0.2,
 ) -> Path:
     """Search for constants on the train split of scenarios, on random networks and beside other laws.
@@ -234,6 +245,9 @@ def search_law(
             of ``sysgym study links``; for each there are three of its crowds.
         constants: Names of the constants to search for; none: those that the law says.
         start: Checkpoint of the law whose constants are the first ones; None: the law's own.
+        coexistence: Factor of the losses on links that are shared, with other laws or by the law's own flows:
+            with more than 1, the search gives up more of the score for fair shares.
+        validations: Draws of lessons for a validation; more make its noise smaller.
         sigma: Width of the first distribution, in doublings of the constants.
 
     Returns:
@@ -241,14 +255,15 @@ def search_law(
 
     Raises:
         MissingExtra: If cmaes is not installed.
-        SysgymError: If a scenario is not for DatacenterCC, the width is not positive, a number is negative,
-            neighbours or constants are no list, the start is no checkpoint of the law, or the folder holds
-            another search.
+        SysgymError: If a scenario is not for DatacenterCC, the width or the factor is not positive, a number
+            is negative, there are no validations, neighbours or constants are no list, the start is no
+            checkpoint of the law, or the folder holds another search.
         UnknownName: If there is no such neighbour or constant.
     """
     folder = Path(out)
     chosen = [checked_scenario(one, law.form.agent) for one in (scenario, *map(load_scenario, also_on))]
     check_positive("sigma", sigma, 0.2)
+    check_positive("coexistence", coexistence, 2.0)
     for name, names, what in (("neighbours", neighbours, "laws"), ("constants", constants, "names")):
         if isinstance(names, str):
             raise SysgymError(f'{name} is {names!r}; expected a list of {what}, as ["{names}"]')
@@ -256,11 +271,13 @@ def search_law(
         get_transport(name)
     check_count("networks", networks, 40)
     check_count("links", links, 4)
+    check_count("validations", validations, 8, least=1)
     law = law.searching(constants) if constants else law
     law = _started(law, start)
-    search = Search.new(law, chosen, list(neighbours), networks, links, float(sigma), seed)
+    asked = list(neighbours), networks, links, float(coexistence), validations
+    search = Search.new(law, chosen, *asked, float(sigma), seed)
     begin_or_resume(search, folder, resume)
-    judge = Judge()
+    judge = Judge(coexistence=search.coexistence)
     if search.generations == 0:
         search.validate(judge)  # nothing is found that is worse than what was there before
     run_generations(
@@ -272,16 +289,18 @@ def search_law(
         lambda: search.validate(judge),
         progress,
     )
-    asked = {
+    hyper_parameters = {
         "also_on": list(also_on),
         "neighbours": search.neighbours,
         "networks": networks,
         "links": links,
         "constants": list(constants),
         "start": start,
+        "coexistence": search.coexistence,
+        "validations": validations,
         "sigma": search.sigma,
     }
-    return write_law(search, folder, law.form, law.constants_at(search.best), asked)
+    return write_law(search, folder, law.form, law.constants_at(search.best), hyper_parameters)
 
 
 def _started(law: SearchedLaw, start: Any) -> SearchedLaw:

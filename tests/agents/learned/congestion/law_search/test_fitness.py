@@ -159,6 +159,19 @@ def test_a_judge_compares_with_swift_on_networks() -> None:
     assert dctcp == pytest.approx(2.0 * loss_of_networks([compare_on_network(b, b, a) for a, b in pairs]))
 
 
+def test_coexistence_multiplies_what_is_lost_on_shared_links_alone() -> None:
+    small = load_scenario("dumbbell-10g", overrides={"control.episode_steps": 4}, expect=CongestionScenario)
+    episode = Episode(small, "train", 1)
+    alone, beside = Lesson(LINKS, episode), Lesson("dctcp", episode, 0.005, "dctcp")
+    crowd = Lesson(CROWDS, episode, 0.002)
+    laws = [get_transport("cubic")]
+    usual, strict = Judge(1), Judge(1, coexistence=3.0)
+    assert strict.losses(laws, [alone]) == usual.losses(laws, [alone])
+    for shared in (beside, crowd):
+        assert usual.losses(laws, [shared]) > 0.0
+        assert strict.losses(laws, [shared]) == pytest.approx(3.0 * usual.losses(laws, [shared]))
+
+
 def test_a_judge_says_the_same_on_any_number_of_threads() -> None:
     small = load_scenario("dumbbell-10g", overrides={"control.episode_steps": 4})
     assert isinstance(small, CongestionScenario)

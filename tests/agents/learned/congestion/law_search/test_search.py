@@ -33,7 +33,6 @@ from sysgym.scenarios.errors import SysgymError, UnknownName
 def small(monkeypatch: pytest.MonkeyPatch) -> CongestionScenario:
     """A scenario of a few steps, and lessons that are as short."""
     monkeypatch.setattr(search, "POPULATION", 4)
-    monkeypatch.setattr(search, "VALIDATIONS", 1)
     monkeypatch.setattr(lessons, "EPISODES_OF_A_SCENARIO", 1)
     monkeypatch.setattr(lessons, "RANDOM_NETWORKS", {})
     monkeypatch.setattr(lessons, "LINKS_OF_A_NEIGHBOUR", 1)
@@ -47,7 +46,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> CongestionScenario:
     return scenario
 
 
-ARGUMENTS = {"seed": 3, "hyper_parameters": {"neighbours": ["dctcp"]}}
+ARGUMENTS = {"seed": 3, "hyper_parameters": {"neighbours": ["dctcp"], "validations": 1}}
 # Of four candidates: an episode of the scenario, two shared links, and a crowd.
 STEPS_A_GENERATION = 4 * (4 + 2 * 100 + 100)
 
@@ -81,7 +80,7 @@ def test_other_constants_can_be_searched_than_those_that_the_law_says(
     assert [one.name for one in ADAPTIVE_SWIFT.searching(chosen).searched] == ["target", "pace"]
     path = train(
         "adaptive_swift", small, total_steps=2 * STEPS_A_GENERATION, out=tmp_path, seed=5,
-        hyper_parameters={"neighbours": ["dctcp"], "constants": chosen},
+        hyper_parameters={"neighbours": ["dctcp"], "validations": 1, "constants": chosen},
     )  # fmt: skip
     found = ADAPTIVE_SWIFT.form.read(path)
     assert found.hyper_parameters["constants"] == chosen
@@ -107,7 +106,7 @@ def test_a_search_begins_where_another_one_ended(
     TUNED_SWIFT.form.write(Law(first, [], 0, 0, 0.0, {}, {}), there)
     monkeypatch.setattr(Judge, "losses", losses)
     arguments = {"seed": 3, "total_steps": 1, "out": tmp_path / "run"}
-    chosen = {"neighbours": ["dctcp"], "links": 1, "start": str(there)}
+    chosen = {"neighbours": ["dctcp"], "links": 1, "validations": 1, "start": str(there)}
     path = train("tuned_swift", small, hyper_parameters=chosen, **arguments)  # type: ignore[arg-type]
     np.testing.assert_allclose(begun[0], first)
     assert TUNED_SWIFT.form.read(path).hyper_parameters["start"] == str(there)
@@ -166,6 +165,9 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     broad = {**arguments, "hyper_parameters": {"neighbours": ["dctcp"], "networks": 3}}
     with pytest.raises(SysgymError, match="has a different number of networks"):
         train("adaptive_target", small, **broad, resume=True)  # type: ignore[arg-type]
+    strict = {**arguments, "hyper_parameters": {"neighbours": ["dctcp"], "coexistence": 2.0}}
+    with pytest.raises(SysgymError, match="has a different coexistence"):
+        train("adaptive_target", small, **strict, resume=True)  # type: ignore[arg-type]
     with monkeypatch.context() as patched:
         patched.setattr(search, "VERSION", 0)
         with pytest.raises(SysgymError, match="has a different version of lessons"):
@@ -212,6 +214,8 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
         ("networks", -1, SysgymError, "networks is -1; expected a whole number of 0 or more, such as 40"),
         ("networks", "many", SysgymError, "networks is 'many'"),
         ("links", 1.5, SysgymError, "links is 1.5; expected a whole number of 0 or more, such as 4"),
+        ("coexistence", 0, SysgymError, "coexistence is 0; expected a positive number, such as 2"),
+        ("validations", 0, SysgymError, "validations is 0; expected a whole number of 1 or more, such as 8"),
         ("start", "nowhere.json", SysgymError, "nowhere.json: no such checkpoint"),
         ("start", "", SysgymError, "start is ''; expected a checkpoint of the law"),
         ("start", 3, SysgymError, "start is 3; expected a checkpoint of the law"),
