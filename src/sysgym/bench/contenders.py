@@ -1,4 +1,4 @@
-"""Contenders: agents or pairs of transport and agent."""
+"""Contenders of a benchmark: an agent, or a transport together with an agent."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SHIPPED = "shipped:"
 """Prefix of the name of a checkpoint that is included in the package."""
 
 RESERVED = frozenset(("checkpoint", "expected", "family", "trust"))
-"""Arguments of agents that are no parameters of a contender."""
+"""Arguments of agents that cannot be parameters of a contender."""
 
 LARGEST_DIGESTED_BYTES = 2_000_000_000
-"""Largest checkpoint or other file named by rows; a thousand times the package's own."""
+"""Maximum size of a checkpoint or another file named in rows; a thousand times that of the package's own."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,15 @@ class Contender:
         transport: Congestion control law of the senders; empty in families without transports.
         agent: Name of the agent.
         learned: Whether the agent needs a checkpoint.
-        privileged: Whether the agent reads more than the observation: a reference, not a competitor.
-        checkpoint: Path of the checkpoint, or SHIPPED followed by the name of one in the package; None for
-            heuristics.
-        checkpoint_sha256: Digest of that file.
-        plugins: Path -> SHA-256 of the user's files that define the transport or the agent.
-        parameters: Constants of the transport, and arguments of the agent, that differ from their defaults.
+        privileged: Whether the agent reads more than the observation. Such an agent is a reference, not a
+            competitor.
+        checkpoint: Path of the checkpoint, or :data:`SHIPPED` followed by the name of a checkpoint in the
+            package; None for heuristics, and for learned agents that have no checkpoint yet.
+        checkpoint_sha256: SHA-256 digest of the checkpoint.
+        plugins: Pairs of path and SHA-256 digest of the user's files that define the transport, the agent or
+            the environment.
+        parameters: Constants of the transport and arguments of the agent that are set explicitly; all others
+            have their defaults.
         trusted: Whether the checkpoint may run code; not part of a row.
     """
 
@@ -62,7 +65,7 @@ class Contender:
 
     @property
     def parts(self) -> str:
-        """Description of its parts, such as ``paced under ppo``."""
+        """Description of the transport and the agent, such as ``paced under ppo``."""
         if self.transport in ("", self.agent):
             return self.agent
         uncapped = {one.transports.uncapped for one in families().values() if one.transports is not None}
@@ -70,13 +73,13 @@ class Contender:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Values that are equal for results of the same contender; paths are not among them."""
+        """Values that identify the contender in results; paths are not included."""
         digests = tuple(sorted(digest for _, digest in self.plugins))
         parameters = tuple(sorted(self.parameters, key=lambda pair: pair[0]))
         return (self.name, self.transport, self.agent, self.checkpoint_sha256, digests, parameters)
 
     def parameters_of(self, transports: Transports | None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parameters that are constants of the transport, and the arguments of the agent.
+        """Split the parameters into constants of the transport and arguments of the agent.
 
         Args:
             transports: Transports of the family; None if it has none.
@@ -93,10 +96,11 @@ class Contender:
 
         Args:
             path: The checkpoint, absolute or relative to the current folder.
-            relative_to: Results folder; a path inside it is stored relative to it, another one as absolute.
+            relative_to: Results folder. A path inside it is stored relative to it, any other path as an
+                absolute path. None: the path is stored as given.
 
         Raises:
-            SysgymError: The file does not exist.
+            SysgymError: If the file does not exist.
         """
         path = Path(path)
         shown = path
@@ -106,11 +110,13 @@ class Contender:
         return replace(self, checkpoint=str(shown), checkpoint_sha256=file_sha256(path))
 
     def with_shipped(self, scenario: str, *, only: bool = False) -> Contender:
-        """Return a learned contender without a checkpoint with the package's checkpoint, if there is one.
+        """Return the contender with the checkpoint that is included in the package, if there is one.
+
+        A contender that is not learned, or that already has a checkpoint, is returned unchanged.
 
         Args:
-            scenario: Scenario that is played.
-            only: Whether to take a checkpoint for this scenario alone, not the general one.
+            scenario: Name of the scenario to play.
+            only: Whether to use only a checkpoint for this scenario, not the agent's general one.
         """
         from sysgym.agents.learned.shipped import shipped_checkpoint
 
@@ -122,10 +128,10 @@ class Contender:
         return replace(self, checkpoint=SHIPPED + found.name, checkpoint_sha256=file_sha256(found))
 
     def checkpoint_path(self, folder: Path | None = None) -> Path | None:
-        """Return the path of the checkpoint.
+        """Return the path of the checkpoint; None if there is none.
 
         Args:
-            folder: Results folder, which the path may be relative to.
+            folder: Results folder to which the path may be relative.
         """
         if self.checkpoint is None:
             return None
@@ -157,10 +163,10 @@ class Contender:
 
 
 def file_sha256(path: Path) -> str:
-    """Return the hex digest of a regular file.
+    """Return the hexadecimal SHA-256 digest of a regular file.
 
     Raises:
-        SysgymError: The path cannot be read, is no regular file, or is larger than
+        SysgymError: If the file cannot be read, is not a regular file, or is larger than
             :data:`LARGEST_DIGESTED_BYTES`.
     """
     try:
@@ -187,14 +193,14 @@ def contender_from(
         name: Name in tables.
         transport: A registered transport; empty in families without transports.
         agent: A registered agent.
-        plugins: Loaded files, so that rows can name the file of each part.
-        family: Family of the scenarios; None: the one whose contenders have transports.
+        plugins: Loaded plugins; those that define a part of the contender are recorded in it.
+        family: Family of the scenarios; None: the family whose contenders have transports.
         parameters: Constants of the transport, and arguments of the agent.
-        env_id: Environment, which may be a plugin's.
+        env_id: Id of the environment, which a plugin may define.
 
     Raises:
-        UnknownName: There is no such transport, constant, agent, or argument of the agent.
-        SysgymError: A name is not valid in rows, or a constant or an argument is outside its bounds.
+        UnknownName: If there is no such transport, constant, agent, or argument of the agent.
+        SysgymError: If a name is not valid in rows, or a constant or an argument is outside its bounds.
     """
     from sysgym.agents import agent_info
 
@@ -230,7 +236,7 @@ def contender_from(
     if chosen:
         constants, arguments = found.parameters_of(transports)
         if transports is not None and agent == transports.uncapped:
-            # It leaves the transport alone and has no arguments, so that these are misspelt constants.
+            # This agent does not control the transport and has no arguments: all names must be constants.
             constants, arguments = constants | arguments, {}
         if transports is not None and constants:
             transports.with_constants(transport, constants)
@@ -239,7 +245,12 @@ def contender_from(
 
 
 def _check_arguments(info: AgentInfo, arguments: Mapping[str, Any]) -> None:
-    """Raise UnknownName if an agent has no such argument, SysgymError if it does not take the value."""
+    """Check that an agent has the given arguments and accepts their values.
+
+    Raises:
+        UnknownName: If the agent has no such argument.
+        SysgymError: If the agent does not accept a value.
+    """
     if not arguments:
         return
     from sysgym.agents import make_agent
@@ -255,7 +266,7 @@ def _check_arguments(info: AgentInfo, arguments: Mapping[str, Any]) -> None:
         for name in arguments:
             if name not in known:
                 raise UnknownName(f"argument of the agent {info.short_name}", name, known)
-    # A suite's grid may add arguments without which the agent cannot be made, and a checkpoint comes later.
+    # Only a complete agent can be made; a suite's grid may add required arguments, and training a checkpoint.
     if info.learned or RESERVED & arguments.keys() or not _is_complete(signature, arguments):
         check_types(info.short_name, info.factory(), arguments)
     else:
@@ -279,11 +290,16 @@ def parse_contender(
 ) -> Contender:
     """Return a contender from its text form.
 
-    In a family with transports, the name of a transport means this transport without rate caps, the name of
-    an agent means this agent setting rates, and ``TRANSPORT:AGENT`` names both; in other families there are
-    only agents. ``NAME=...`` sets the name, ``...@FILE`` a checkpoint, ``...@SCENARIO`` the package's for it:
-    ``mine=paced:ppo@runs/mine/final.zip``, ``ppo@iroko-dumbbell-10m``. ``...,KEY=VALUE`` sets a constant of
-    the transport or an argument of the agent: ``swift,beta=0.4``, ``once=annealing,measurements=1``.
+    In a family with transports, the name of a transport denotes this transport without rate caps, the name
+    of an agent denotes this agent setting the rates, and ``TRANSPORT:AGENT`` names both. In other families,
+    there are only agents. Optional parts:
+
+    - ``NAME=...`` sets the name in tables.
+    - ``...@FILE`` sets the checkpoint, ``...@SCENARIO`` the package's checkpoint for a scenario.
+    - ``...,KEY=VALUE`` sets a constant of the transport or an argument of the agent.
+
+    Examples: ``mine=paced:ppo@runs/mine/final.zip``, ``ppo@iroko-dumbbell-10m``, ``swift,beta=0.4``,
+    ``once=annealing,measurements=1``.
 
     Args:
         text: Text form of a contender.
@@ -293,8 +309,9 @@ def parse_contender(
         relative_to: As in :meth:`Contender.with_checkpoint`.
 
     Raises:
-        UnknownName: A part does not exist.
-        SysgymError: The checkpoint cannot be read, or the agent takes none.
+        UnknownName: If a part does not exist.
+        SysgymError: If the text is malformed, the checkpoint cannot be read, or the agent takes no
+            checkpoint.
     """
     playing = _family(family)
     label, equals, rest = text.partition("=")
@@ -329,7 +346,7 @@ def parse_contender(
 
 
 def _setting(contender: str, text: str) -> tuple[str, Any]:
-    """Return a key and its value, a number or a word."""
+    """Return the key and the value of ``KEY=VALUE``; a value that is not valid JSON is a string."""
     key, equals, value = text.partition("=")
     if not (key and equals and value):
         raise SysgymError(f'"{contender}": expected KEY=VALUE after a comma, such as beta=0.4, got "{text}"')
@@ -337,7 +354,7 @@ def _setting(contender: str, text: str) -> tuple[str, Any]:
         found = json.loads(value)
     except ValueError:
         return key, value
-    # 1e3 and 1.0 are the same as 1000 and 1.
+    # Whole numbers become integers, so that 1e3 and 1000 denote the same contender.
     return key, int(found) if isinstance(found, float) and found.is_integer() else found
 
 
@@ -356,7 +373,7 @@ def _parts_of(name: str, family: Family, transports: Transports) -> tuple[str, s
 
 
 def _nobody_of(family: Family, name: str) -> UnknownName:
-    """Return the error for a name of another family or of none; it lists the contenders of this family."""
+    """Return the error for a name that is not a contender of this family."""
     from sysgym.agents import list_agents
 
     if "," in name:

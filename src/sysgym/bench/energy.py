@@ -3,9 +3,10 @@
 Operational emissions are energy x PUE x the grid's carbon intensity; embodied emissions are the share of a
 server's manufacture attributed to the time used (the accounting of Wu et al., Sustainable AI, MLSys 2022).
 
-Grid intensities are those of facebookresearch/ACT (places: its file of 2022). Watts of a busy hardware thread
-are the coefficients of Cloud Carbon Footprint, derived from SPECpower. A server's manufacture, lifetime,
-utilisation and number of cores are assumptions, which give the order of magnitude of the embodied part only.
+Carbon intensities of grids are those of facebookresearch/ACT (those of places are from its 2022 file). The
+power of a busy hardware thread is a coefficient of Cloud Carbon Footprint, which derives it from SPECpower. A
+server's manufacturing emissions, lifetime, utilisation and number of cores are assumptions; they determine
+only the order of magnitude of the embodied part.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from typing import Any, Protocol
 from sysgym.errors import MissingExtra, SysgymError, UnknownName
 
 CPU_TIME = "cpu-time"
-"""CPU seconds of the process times watts per core."""
+"""Method that multiplies the CPU time of the process by the power of a core."""
 
 CODECARBON = "codecarbon"
-"""Measurement or estimate by codecarbon, offline; needs the extra ``energy``."""
+"""Method that uses the measurement or estimate of codecarbon, offline; needs the extra ``energy``."""
 
 METHODS = (CPU_TIME, CODECARBON)
 
@@ -50,7 +51,7 @@ GRIDS_G_PER_KWH: Mapping[str, float] = {
     "nuclear": 12.0,
     "wind": 11.0,
 }
-"""Place or source -> g CO2e/kWh, from facebookresearch/ACT."""
+"""Carbon intensity of electricity by place or source, g CO2e/kWh, from facebookresearch/ACT."""
 
 WATTS_PER_CORE: Mapping[str, float] = {
     "sandy-bridge": 8.58,
@@ -64,13 +65,13 @@ WATTS_PER_CORE: Mapping[str, float] = {
     "epyc-2": 1.69,
     "graviton-2": 1.69,
 }
-"""Processor -> W of one busy hardware thread, from Cloud Carbon Footprint's coefficients."""
+"""Power of one busy hardware thread by processor, W, from the coefficients of Cloud Carbon Footprint."""
 
 DEFAULT_PROCESSOR = "skylake"
-"""Default on every machine, so that rows of different machines are comparable."""
+"""Default processor on every machine, so that rows of different machines are comparable."""
 
 DEFAULT_PUE = 1.1
-"""Assumed power usage effectiveness, that of a large datacenter."""
+"""Assumed power usage effectiveness (PUE), typical of a large datacenter."""
 
 SERVER_MANUFACTURE_G = 2_000_000.0
 SERVER_LIFE_YEARS = 4.0
@@ -92,7 +93,7 @@ class EnergySettings:
 
     Attributes:
         method: One of :data:`METHODS`.
-        grid: Name of the carbon intensity; empty if it was given as a number.
+        grid: Name of the grid; empty if the carbon intensity was given as a number.
         ci_g_per_kwh: Carbon intensity of the electricity, g/kWh.
         pue: Power usage effectiveness of the building.
         watts_per_core: Power of a busy core, W; used by ``cpu-time`` only.
@@ -116,13 +117,13 @@ class EnergySettings:
 
         Args:
             method: One of :data:`METHODS`.
-            grid: A name of :data:`GRIDS_G_PER_KWH`, or g/kWh as a number.
-            pue: At least 1.
-            watts_per_core: A name of :data:`WATTS_PER_CORE`, or W as a number.
+            grid: A name in :data:`GRIDS_G_PER_KWH`, or a carbon intensity in g/kWh.
+            pue: Power usage effectiveness, at least 1.
+            watts_per_core: A name in :data:`WATTS_PER_CORE`, or a power in W.
 
         Raises:
-            UnknownName: There is no such method, grid or processor.
-            SysgymError: A number is out of range.
+            UnknownName: If there is no such method, grid or processor.
+            SysgymError: If a number is out of range.
         """
         if method not in METHODS:
             raise UnknownName("energy measurement", method, METHODS)
@@ -164,7 +165,7 @@ class EnergySettings:
 
 
 DEFAULT = EnergySettings()
-"""CPU time, with the world's mean carbon intensity."""
+"""Default settings: CPU time and the world's mean carbon intensity."""
 
 
 def _number_or_name(what: str, text: str, names: Mapping[str, float]) -> float:
@@ -177,7 +178,10 @@ def _number_or_name(what: str, text: str, names: Mapping[str, float]) -> float:
 
 
 def operational_g(energy_kwh: float, pue: float, ci_g_per_kwh: float) -> float:
-    """Return emissions of the electricity, g CO2e: 65 W for an hour at 1.1 and 301 g/kWh are 21.5 g."""
+    """Return the emissions of electricity, g CO2e.
+
+    For example, 65 W for one hour with a PUE of 1.1 and 301 g/kWh cause 21.5 g.
+    """
     return energy_kwh * pue * ci_g_per_kwh
 
 
@@ -188,41 +192,41 @@ def embodied_g(
     life_years: float = SERVER_LIFE_YEARS,
     utilisation: float = SERVER_UTILISATION,
 ) -> float:
-    """Return the share of a server's manufacture attributed to hours of use, g CO2e.
+    """Return the share of a server's manufacturing emissions attributed to hours of use, g CO2e.
 
-    Two tonnes over four years at 45 % use are 127 g per hour.
+    With the defaults (2 t over four years at 45 % utilisation), this is 127 g per hour.
     """
     return manufacture_g * server_hours / (life_years * HOURS_A_YEAR * utilisation)
 
 
 def total_g(account: Mapping[str, Any]) -> float:
-    """Return operational and embodied emissions together, g CO2e."""
+    """Return the sum of operational and embodied emissions, g CO2e."""
     return float(account["co2e_operational_g"]) + float(account["co2e_embodied_g"])
 
 
 def measured_alike(account: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the values that must be equal in comparable records."""
+    """Return the values that must be equal for two energy records to be comparable."""
     return (account["method"], account["ci_g_per_kwh"], account["pue"])
 
 
 def alike_words(account: Mapping[str, Any]) -> str:
-    """Return a description of a record's measurement."""
+    """Return a short description of how a record was measured."""
     method, intensity, pue = measured_alike(account)
     return f"{method}, {intensity:g} g/kWh, PUE {pue:g}"
 
 
 class Meter(Protocol):
-    """Meter of this process's energy since the meter's creation."""
+    """Meter of the energy that this process has used since the meter was started."""
 
     def read(self) -> dict[str, Any]:
-        """Return the energy record so far."""
+        """Return the energy record up to now."""
 
 
 def start_meter(settings: EnergySettings) -> Meter:
     """Return a meter that starts now.
 
     Raises:
-        MissingExtra: codecarbon is requested and not installed.
+        MissingExtra: If codecarbon is requested and not installed.
     """
     return _CodecarbonMeter(settings) if settings.method == CODECARBON else _CpuTimeMeter(settings)
 
@@ -238,7 +242,10 @@ class _CpuTimeMeter:
 
 
 class _CodecarbonMeter:
-    """Sum over a tracker's tasks; a process has one tracker, whose first task takes seconds to start."""
+    """Meter that sums the energy of a codecarbon tracker's tasks.
+
+    All meters of a process share one tracker, because its first task takes seconds to start.
+    """
 
     _tracker: Any = None
     _total_kwh = 0.0
@@ -267,9 +274,9 @@ class _CodecarbonMeter:
 def _new_tracker() -> Any:
     check_method(CODECARBON)
     tracker = import_module("codecarbon").OfflineEmissionsTracker
-    logging.getLogger("codecarbon").setLevel(logging.ERROR)  # it greets before it reads its log level
+    logging.getLogger("codecarbon").setLevel(logging.ERROR)  # it logs before it applies log_level
     return tracker(
-        country_iso_code="USA",  # it wants one; only energy is read
+        country_iso_code="USA",  # required, but only the energy is used
         tracking_mode="process",
         save_to_file=False,
         log_level="error",
@@ -278,16 +285,16 @@ def _new_tracker() -> Any:
 
 
 def check_method(method: str) -> None:
-    """Check that a way to measure is installed.
+    """Check that the library of a method of measurement is installed.
 
     Raises:
-        MissingExtra: It is not.
+        MissingExtra: If the library is missing.
     """
     if method == CODECARBON and find_spec("codecarbon") is None:
         raise MissingExtra("energy", "--energy codecarbon")
 
 
 def _cpu_s() -> float:
-    """CPU time of this process, all its threads, and of its children that have ended, s."""
+    """Return the CPU time of this process with all its threads, and of its children that have ended, s."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system

@@ -10,22 +10,22 @@ from sysgym.scenarios import MatrixSpec, Scenario
 
 
 def player_name(agent: str, trained_on: str) -> str:
-    """Return what tables call the policies that were trained on a scenario."""
+    """Return the name in tables of the policies that were trained on a scenario."""
     return f"{agent} from {trained_on}"
 
 
 def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str = "log") -> bool:
-    """Return whether a policy of one scenario can play another.
+    """Return whether a policy that was trained on one scenario can play another.
 
-    A law that the flows carry with them plays every network, and one network for every host those with the
-    same features; any other policy needs the same observation, index by index. All need the same kind of
-    environment.
+    Both scenarios must have the same environment id. A law of single flows, which has its own transport, can
+    then play any scenario. A policy that applies one network to every host needs the same features of a
+    host. Any other policy needs the same observation, index by index.
 
     Args:
         agent: Learning agent.
         trained_on: Scenario of its training.
         played: Scenario to play.
-        action_scale: Of the training.
+        action_scale: Action scale of the training.
     """
     from sysgym.agents import agent_info
 
@@ -60,7 +60,7 @@ class Matrix:
         bound: Contender whose score is 1.
         score: Quantity compared: ``return`` or a metric.
         split: Split of the test episodes.
-        fits: Pairs (trained on, tested on) whose observation and action spaces fit.
+        fits: Pairs (trained on, tested on) for which :func:`fits` is true.
         rules: Other contenders that are tested on all scenarios.
     """
 

@@ -20,7 +20,10 @@ from sysgym.scenarios import ContenderSpec, MatrixSpec, Scenario, Suite, TaskSpe
 
 @dataclass(frozen=True)
 class Cell:
-    """An episode of the plan; checkpoints of the suite's trainings are not known before they finish.
+    """Episode of a plan.
+
+    The checkpoint of one of the suite's trainings is known only after the training has finished; until then,
+    the cell names the training.
 
     Attributes:
         scenario: Scenario.
@@ -41,12 +44,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Extras:
-    """Additions of the command line to a suite.
+    """Additions to a suite from the command line.
 
     Attributes:
-        scenarios: Names or paths of scenarios for all contenders of the suite that need no training.
-        contenders: Contenders for every task, as :func:`sysgym.bench.contenders.parse_contender` reads them.
-        n_seeds: Number of seeds of every task, beginning with its first; None: the suite's own.
+        scenarios: Names or paths of further scenarios for all contenders of the suite that need no training.
+        contenders: Further contenders for every task, in the text form of
+            :func:`sysgym.bench.contenders.parse_contender`.
+        n_seeds: Number of consecutive seeds of every task, beginning with the task's first seed; None: the
+            seeds of the suite.
         trust: Whether checkpoints may run code.
     """
 
@@ -66,7 +71,7 @@ class Plan:
         cells: Episodes in the order of the suite.
         milestones: Trainings whose checkpoints are compared with heuristics on the validation split.
         matrix: Generalisation matrix; None if the suite has no ``[matrix]``.
-        tunings: Choices of constants by name.
+        tunings: Tunings of constants by name.
     """
 
     suite: Suite
@@ -77,7 +82,7 @@ class Plan:
     tunings: dict[str, Tuning] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
-        """Return the data that the report needs, as JSON data."""
+        """Return the data about the suite that the report needs, as JSON data."""
         return {
             "name": self.suite.name,
             "title": self.suite.title,
@@ -102,14 +107,14 @@ def make_plan(
 
     Args:
         suite: The suite.
-        folder: Where results and trainings go.
-        extras: Additions of the command line.
+        folder: Results folder, in which trainings are stored too.
+        extras: Additions from the command line.
         plugins: The user's loaded files.
 
     Raises:
-        UnknownName: An added contender or scenario does not exist.
-        ScenarioError: A scenario is invalid, or the suite names contenders or metrics that do not exist.
-        SysgymError: A learned contender has neither training nor checkpoint, or seeds are outside their
+        UnknownName: If an added contender or scenario does not exist.
+        ScenarioError: If a scenario is invalid, or the suite names contenders or metrics that do not exist.
+        SysgymError: If a learned contender has neither training nor checkpoint, or seeds are outside their
             split.
     """
     extras, plugins = extras or Extras(), tuple(plugins)
@@ -141,7 +146,7 @@ def make_plan(
 def _add_scenario(
     plan: Plan, scenario: Scenario, extras: Extras, plugins: Sequence[Plugin], folder: Path
 ) -> None:
-    """Add a scenario of the command line, for the contenders of its family that need no training."""
+    """Add a scenario from the command line for the contenders of its family that need no training."""
     tasks = [task for task in plan.suite.tasks if load_scenario(task.scenario).family == scenario.family]
     contenders: dict[str, Contender] = {}
     tunings: dict[str, Tuning] = {}
@@ -173,7 +178,7 @@ def _families(suite: Suite) -> list[str]:
 def _add_matrix(
     plan: Plan, spec: MatrixSpec, worlds: Sequence[Scenario], extras: Extras, plugins: Sequence[Plugin]
 ) -> None:
-    """Add the episodes of every trained policy on every scenario that it fits."""
+    """Add the episodes of every trained policy on every scenario that it can play."""
     assert plan.matrix is not None
     for scenario in worlds:
         seeds = _seeds(
@@ -227,7 +232,7 @@ def _tunings(
     """Return the tuning of every contender with a grid, by the contender's name.
 
     Raises:
-        SysgymError: Constants would be chosen on the split that is played.
+        SysgymError: If constants would be chosen on the split that is played.
     """
     playing = {contender.name: contender for contender in contenders}
     if task.constants is not None and task.constants.split == split:
@@ -297,7 +302,11 @@ def _trainings_of(plan: Plan, scenario: Scenario, contender: Contender) -> list[
 def _or_checkpoint(
     plan: Plan, scenario: Scenario, contender: Contender, trainings: Sequence[str]
 ) -> Sequence[str | None]:
-    """Return the trainings, or [None] if none is needed; raises SysgymError without a checkpoint."""
+    """Return the trainings, or [None] if none is needed.
+
+    Raises:
+        SysgymError: If the contender is learned and has neither a training nor a checkpoint.
+    """
     if contender.learned and contender.checkpoint is None and not trainings:
         raise SysgymError(
             f'{scenario.name}: "{contender.name}" is learned, and the suite "{plan.suite.name}" trains no '

@@ -1,4 +1,4 @@
-"""Python files of users, which register transports, agents and environments."""
+"""Plugins: Python files of users that register transports, agents and environments."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios.files import read_limited
 
 LARGEST_PLUGIN_BYTES = 10_000_000
-"""Largest Python file of a user."""
+"""Maximum size of a plugin file."""
 
 
 class PluginFile(NamedTuple):
-    """A user's Python file with its digest; another process imports the file only if the digest is the same.
+    """User's Python file with its digest, which another process checks before it imports the file.
 
     Attributes:
         path: Path of the file.
@@ -30,7 +30,7 @@ class PluginFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Plugin:
-    """An imported Python file of a user, and everything it registered.
+    """Imported Python file of a user, and the names that it registered.
 
     Attributes:
         path: Path of the file.
@@ -48,7 +48,7 @@ class Plugin:
 
     @property
     def file(self) -> PluginFile:
-        """Path and digest, with which another process imports the same file."""
+        """Path and digest from which another process can import the same file."""
         return PluginFile(self.path, self.sha256)
 
 
@@ -56,18 +56,18 @@ _LOADED: dict[Path, Plugin] = {}
 
 
 def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
-    """Import a user's Python file, once per process, so that it can register what it defines.
+    """Import a user's Python file once per process, so that the file can register its parts.
 
-    The bytes that are compiled are those whose digest was computed; changes of the file in the meantime and
-    cached bytecode have no effect.
+    The compiled source is exactly the content whose digest was computed. Later changes of the file and cached
+    bytecode have no effect.
 
     Args:
         path: A file that calls ``register_transport``, ``register_agent`` or ``register_environment``.
         sha256: Required digest; None: any.
 
     Raises:
-        ResultMismatch: The file has another digest; none of its code has run.
-        SysgymError: The file cannot be read, cannot be imported or registers nothing.
+        ResultMismatch: If the file has another digest; it is not executed.
+        SysgymError: If the file cannot be read, cannot be imported or registers nothing.
     """
     from sysgym.agents import list_agents
     from sysgym.emulator.packets.transports import list_transports

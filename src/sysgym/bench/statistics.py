@@ -1,10 +1,11 @@
-"""Statistics of few, expensive runs: interquartile means with bootstrap intervals, paired comparisons.
+"""Statistics for few, expensive runs: interquartile means with bootstrap intervals, paired comparisons.
 
-After Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, NeurIPS 2021. A
-sample is an array of shape (n_runs, n_seeds): runs are trainings (one for agents that are not learned), seeds
-are the episodes of each run. The bootstrap resamples runs and seeds, each with replacement, so that the
-interval covers both; a scenario is a stratum, resampled separately. Intervals are percentile intervals. They
-are seeded, so that the same rows give the same report.
+The methods follow Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice,
+NeurIPS 2021. A sample is an array of shape (n_runs, n_seeds). Runs are trainings (one run for agents that are
+not learned), and seeds are the episodes of each run. The bootstrap resamples runs and seeds, each with
+replacement, so that the interval covers both sources of variation. Each scenario is a stratum and is
+resampled separately. Intervals are percentile intervals. The bootstrap is seeded, so that the same rows give
+the same report.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SEED = 0
 
 
 class Interval(NamedTuple):
-    """An estimate and its confidence interval."""
+    """Estimate with its confidence interval."""
 
     value: float
     low: float
@@ -33,14 +34,14 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether zero lies outside the interval, so that chance alone hardly explains the difference."""
+        """Whether zero lies outside the interval, so that the difference is significant."""
         return self.low > 0.0 or self.high < 0.0
 
 
 def iqm(values: FloatArray) -> FloatArray:
     """Return the interquartile mean along the last axis: the mean without the lowest and the highest quarter.
 
-    With fewer than four values, none is left out.
+    With fewer than four values, no value is left out.
 
     Args:
         values: Shape (..., n).
@@ -63,7 +64,7 @@ AVERAGES: dict[str, Statistic] = {"iqm": iqm, "mean": mean}
 """Statistics that can summarise many episodes, by name."""
 
 AVERAGE_WORDS = {"iqm": "interquartile mean", "mean": "mean"}
-"""Names of the statistics in texts."""
+"""Names of these statistics in the texts of a report."""
 
 
 def estimate(sample: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED) -> Interval:
@@ -80,11 +81,13 @@ def estimate(sample: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED
 def stratified_estimate(
     strata: Sequence[FloatArray], *, statistic: Statistic = iqm, seed: int = SEED
 ) -> Interval:
-    """Return a statistic of several samples together; each stratum is resampled at its own size.
+    """Return a statistic of the pooled values of several samples, with its bootstrap interval.
+
+    Each stratum is resampled separately, at its own size.
 
     Args:
         strata: Samples of shape (n_runs, n_seeds), one for each scenario, comparable with each other.
-        statistic: Statistic of all values together.
+        statistic: Statistic of the pooled values.
         seed: Seed of the bootstrap.
     """
     rng = np.random.default_rng(seed)
@@ -94,11 +97,11 @@ def stratified_estimate(
 
 
 def mean_of_means(strata: Sequence[FloatArray], *, common_runs: bool = False, seed: int = SEED) -> Interval:
-    """Return the mean of the strata's means, with equal weights whatever their numbers of values.
+    """Return the mean of the means of strata, with equal weights for strata of different sizes.
 
     Args:
         strata: Samples of shape (n_runs, n_seeds), comparable with each other.
-        common_runs: Whether a run is the same training in all strata, so that all are resampled together.
+        common_runs: Whether a run is the same training in all strata; the runs are then resampled together.
         seed: Seed of the bootstrap.
     """
     rng = np.random.default_rng(seed)
@@ -111,7 +114,10 @@ def mean_of_means(strata: Sequence[FloatArray], *, common_runs: bool = False, se
 
 
 def rank_ranges(intervals: Sequence[Interval], *, higher_is_better: bool) -> list[tuple[int, int]]:
-    """Return the best and the worst rank of each: one is better only if its whole interval is."""
+    """Return the best and the worst possible rank of each interval.
+
+    One interval ranks before another only if the two do not overlap.
+    """
     ranges = []
     for one in intervals:
         above = sum(other.low > one.high for other in intervals)
@@ -126,11 +132,12 @@ def paired_difference(
 ) -> Interval:
     """Return the difference of a statistic, ours minus theirs, on common seeds.
 
-    Both are resampled with the same seeds, so that effects common to both, as of hard episodes, cancel.
+    Both samples are resampled with the same seeds, so that common effects, such as those of hard episodes,
+    cancel.
 
     Args:
         ours: Shape (n_runs, n_seeds).
-        theirs: Shape (n_other_runs, n_seeds), the same seeds in the same order.
+        theirs: Shape (n_other_runs, n_seeds), with the same seeds in the same order.
         statistic: Statistic to compare.
         seed: Seed of the bootstrap.
 
@@ -186,11 +193,11 @@ def optimality_gap(strata: Sequence[FloatArray], target: float = 1.0, *, seed: i
 def normalised(
     ours: FloatArray, floor: FloatArray, bound: FloatArray, *, seed: int = SEED
 ) -> Interval | None:
-    """Return the position of a mean between two others, 0 at the floor and 1 at the bound, on common seeds.
+    """Return the mean of a sample on the scale from the floor's mean (0) to the bound's mean (1).
 
-    All three are resampled with the same seeds, each with its own runs. The few resamples in which the bound
-    equals the floor have no position and are left out; they are less than a fortieth of all, as otherwise
-    there is no scale.
+    The three samples are resampled with the same seeds, each with its own runs. Resamples in which the bound
+    equals the floor have no position and are left out. They are fewer than one in forty; otherwise, the
+    scale is undefined.
 
     Args:
         ours: Shape (n_runs, n_seeds).
@@ -199,7 +206,8 @@ def normalised(
         seed: Seed of the bootstrap.
 
     Returns:
-        None if the bound does not differ from the floor beyond chance, so that there is no scale.
+        The position with its interval; None if the bound does not differ significantly from the floor, so
+        that the scale is undefined.
     """
     rng = np.random.default_rng(seed)
     seeds = _draw(rng, ours.shape)[1]
@@ -217,7 +225,7 @@ def normalised(
 
 
 class Profile(NamedTuple):
-    """Share of episodes above each threshold, with a band; all arrays have the thresholds' shape."""
+    """Share of episodes above each threshold, with a confidence band; all arrays have the same shape."""
 
     value: FloatArray
     low: FloatArray
@@ -240,7 +248,7 @@ def performance_profile(strata: Sequence[FloatArray], thresholds: FloatArray, *,
         above = (sample[..., None] > thresholds).astype(np.float64)
         values.append(above.mean(axis=(0, 1)))
         runs, seeds = _draw(rng, sample.shape)
-        # Counts of how often each episode was drawn replace the resamples, so that thresholds need no loop.
+        # Counting how often each episode was drawn avoids a loop over the thresholds.
         drawn = np.zeros((RESAMPLES, *sample.shape))
         np.add.at(drawn, (np.arange(RESAMPLES)[:, None, None], runs[:, :, None], seeds[:, None, :]), 1.0)
         resamples.append(np.tensordot(drawn, above, axes=2) / sample.size)
@@ -251,7 +259,7 @@ def performance_profile(strata: Sequence[FloatArray], thresholds: FloatArray, *,
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return indices of runs and of seeds for every resample."""
+    """Return the indices of runs, (RESAMPLES, n_runs), and of seeds, (RESAMPLES, n_seeds), for resampling."""
     n_runs, n_seeds = shape
     return (
         rng.integers(n_runs, size=(RESAMPLES, n_runs)),
@@ -274,5 +282,5 @@ def percentile_interval(value: float | np.floating, resamples: FloatArray) -> In
     """
     tail = 50.0 * (1.0 - CONFIDENCE)
     low, high = np.percentile(resamples, [tail, 100.0 - tail])
-    # With few skewed values, the percentile interval can miss its own estimate by a rounding error.
+    # With few skewed values, the percentile interval can exclude the estimate by a rounding error.
     return Interval(float(value), min(float(low), float(value)), max(float(high), float(value)))

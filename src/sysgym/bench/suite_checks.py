@@ -13,7 +13,7 @@ from sysgym.scenarios.errors import Problem, closest_names
 from sysgym.scenarios.families import evaluation_of
 
 RETURN = "return"
-"""Score of a matrix that is not a metric: the sum of rewards."""
+"""Score of a matrix or a tuning that is not a metric: the sum of rewards."""
 
 
 def check_suite(suite: Suite, plugins: Sequence[Plugin] = ()) -> None:
@@ -24,7 +24,8 @@ def check_suite(suite: Suite, plugins: Sequence[Plugin] = ()) -> None:
         plugins: The user's loaded files.
 
     Raises:
-        ScenarioError: Names everything that does not exist, with similar names.
+        ScenarioError: If a name does not exist or a contender is invalid. The error lists all problems, with
+            similar names.
     """
     scenarios = [load_scenario(task.scenario) for task in suite.tasks]
     problems = [*_contender_problems(suite, scenarios, plugins), *_metric_problems(suite, scenarios)]
@@ -56,11 +57,11 @@ def _contender_problems(
 def _explicit_problems(
     key: str, item: ContenderSpec, scenario: Scenario, plugins: Sequence[Plugin]
 ) -> Iterator[Problem]:
-    """Yield what is wrong with the grid of a contender.
+    """Yield the problems of a contender that the suite describes as a table.
 
     Raises:
-        UnknownName: A combination of its values names what does not exist.
-        SysgymError: A value is out of bounds.
+        UnknownName: If a combination of values in the grid contains an unknown name.
+        SysgymError: If a value is out of bounds.
     """
 
     def made(parameters: Mapping[str, Any]) -> Contender:

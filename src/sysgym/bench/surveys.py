@@ -1,7 +1,7 @@
-"""Surveys: tables about an environment's world, independent of contenders, which a suite can request.
+"""Surveys: tables that describe an environment's world and do not depend on contenders.
 
-A survey is a function that returns pages; they are stored in ``survey.json`` of the results folder, printed,
-and included in the report.
+A suite can request a survey. A survey is a function that returns pages. The pages are stored in
+``survey.json`` of the results folder, printed, and included in the report.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from sysgym.scenarios.files import make_folder, write_atomically
 FILE = "survey.json"
 
 Progress = Callable[[int, int], None]
-"""Callback with the number of finished parts and the number of all parts."""
+"""Callback that receives the number of finished parts and the total number of parts."""
 
 SURVEYS = {
     "linux-quick": "sysgym.studies.sim_vs_linux:quick",
     "p2": "sysgym.studies.p2_survey:survey",
     "sim-vs-linux": "sysgym.studies.sim_vs_linux:survey",
 }
-"""Name in suites -> ``module:function(folder, n_workers, progress)``; families declare further ones."""
+"""Entry of each survey, by its name in suites; families can declare further surveys.
+
+An entry is ``module:function``; the function has the parameters ``folder``, ``n_workers`` and ``progress``.
+"""
 
 
 class _PageFields(Strict):
@@ -48,11 +51,11 @@ class _PageFields(Strict):
 
 
 class _Pages(RootModel[list[_PageFields]]):
-    """``survey.json``."""
+    """Content of ``survey.json``."""
 
 
 class Page(SurveyPage):
-    """Table of a survey that can be shown."""
+    """Page of a survey, which can be shown as a table."""
 
     __slots__ = ()
 
@@ -75,10 +78,10 @@ def make(name: str, folder: Path, n_workers: int, progress: Progress) -> list[Pa
         name: One of :data:`SURVEYS`, or a survey that a family declares.
         folder: Results folder, where a survey may keep parts of its work.
         n_workers: Number of processes.
-        progress: Callback of progress.
+        progress: Callback that receives the progress.
 
     Raises:
-        UnknownName: There is no such survey.
+        UnknownName: If there is no such survey.
     """
     of_families = {known: entry for family in families().values() for known, entry in family.surveys.items()}
     if name in of_families:
@@ -99,7 +102,7 @@ def read(folder: Path) -> list[Page]:
     """Return the pages in a results folder; empty if there was no survey.
 
     Raises:
-        SysgymError: The file is invalid.
+        SysgymError: If the file is invalid.
     """
     path = folder / FILE
     if not path.exists():

@@ -10,7 +10,10 @@ from sysgym.scenarios.units import significant
 
 
 class Table(NamedTuple):
-    """Table of a title, headings and rows; ``>`` in front of a heading aligns its column to the right."""
+    """Table with a title, headings and rows.
+
+    A heading that begins with ``>`` aligns its column to the right.
+    """
 
     title: str
     columns: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Contest of congestion control laws: scores, neighbours and tracks of all entries that played its suite.
+"""Contest of congestion control laws: scores, sharing and tracks of all entries that have played its suite.
 
-A law takes part if its entry has rows of every episode of the suite, and of the classics on the same seeds,
-whatever the entry's own suite is. Its tracks are those that the facts in its rows allow.
+A law takes part if its entry has rows of the law and of the classics in every episode of the suite; the entry
+may belong to another suite. A law competes in the tracks that the facts in its neighbour rows allow.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _on_kernel(facts: LawFacts) -> bool:
 
 
 TRACKS = {"INT allowed": _any_signal, "end to end": _end_to_end, "on the kernel": _on_kernel}
-"""Track -> whether a law with these facts competes in it."""
+"""Track -> function that returns whether a law with the given facts competes in it."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,11 @@ class Competitor:
     Attributes:
         entry: The entry.
         law: Name of the law.
-        score: Mean score over the networks; 0 is the best classic of each, 1 twice its power.
-        worst: Mean score of its worst training; None if it has only one.
-        sharing: How it shares with neighbours; None if its entry does not have these rows.
-        ranks: Track -> best and worst rank that the intervals allow; tracks that it is not in are absent.
+        score: Mean score over the networks; 0 is the power of the best classic of each, 1 twice that power.
+        worst: Mean score of the worst training; None if there is only one.
+        sharing: Sharing with neighbours; None if the entry lacks the neighbour rows.
+        ranks: Track -> best and worst rank that the intervals allow; tracks in which the law does not compete
+            are absent.
     """
 
     entry: Entry
@@ -62,7 +63,7 @@ class Competitor:
 
 
 def competitors(entries: Sequence[Entry]) -> list[Competitor]:
-    """Return the laws of all entries that take part, the best first."""
+    """Return the laws that take part, in descending order of their scores."""
     cells = _cells()
     found = [one for entry in entries for one in _of_entry(entry, cells)]
     found.sort(key=lambda one: (-one.score.value, one.law))
@@ -79,7 +80,7 @@ def competitors(entries: Sequence[Entry]) -> list[Competitor]:
 
 
 def _cells() -> dict[str, set[tuple[str, int]]]:
-    """Return the episodes of the suite: digest of a scenario -> (split, seed)."""
+    """Return the episodes of the suite, as digest of a scenario -> pairs (split, seed)."""
     found: dict[str, set[tuple[str, int]]] = defaultdict(set)
     for task in load_suite(SUITE).tasks:
         found[load_scenario(task.scenario).sha256()] |= {(task.split, seed) for seed in task.seed_values}
@@ -130,7 +131,7 @@ HEADS = (
 
 
 def row_of(one: Competitor) -> tuple[str, ...]:
-    """Return the cells of a line, without the entry's."""
+    """Return the cells of a row of the table, without those of law and entry."""
     score = interval_text(one.score, 2)
     if one.worst is not None:
         score += f"; worst training {one.worst:.2f}"

@@ -1,7 +1,7 @@
 """Entries of the leaderboard: folders of rows that anyone can replay.
 
 An entry is a folder ``results/entries/SUITE/NAME/`` with ``results.jsonl.gz``, ``run.json``, ``entry.toml``
-(title, authors, contenders), ``README.md``, the checkpoints and files that its rows name, and, of a law of
+(title, authors, contenders), ``README.md``, the checkpoints and files that its rows name, and, for a law of
 single flows, ``neighbours.jsonl.gz``.
 """
 
@@ -41,19 +41,19 @@ ENTRY = "entry.toml"
 README = "README.md"
 
 RECORDS = (STARTED, FINISHED, ENERGY, VALIDATION, PROGRESS)
-"""Files copied with a checkpoint that the benchmark trained: learning curve and costs."""
+"""Files copied together with a checkpoint that was trained in the benchmark: learning curve and costs."""
 
 LARGEST_ENTRY_BYTES = 5_000_000
-"""Largest entry; entries are stored in the repository."""
+"""Maximum size of an entry, since entries are stored in the repository."""
 
 
 LARGEST_TEXT_BYTES = 1_000_000
-"""Largest ``entry.toml`` and ``README.md``."""
+"""Maximum size of ``entry.toml`` and of ``README.md``."""
 
 PROGRAM = "sysgym bench"
 PLUGIN_OPTIONS = ("--plugin", "--transport-file")
 _FOLDERS = re.compile(r"(?<![^=@])(?:~[^\\/]*|[A-Za-z]:)?[\\/].*[\\/]")
-"""Folders of an absolute path that is a word, or follows ``=`` or ``@`` in one."""
+"""Pattern of the folders in an absolute path that is a word, or that follows ``=`` or ``@`` in a word."""
 
 
 class _EntryFields(Strict):
@@ -73,7 +73,7 @@ class Entry:
         suite: Name of the suite.
         title: Title, one line.
         by: Authors.
-        contenders: Contenders that are ranked; others in the rows are for comparison.
+        contenders: Contenders to rank; other contenders in the rows are for comparison.
         benchmark: Results.
     """
 
@@ -86,10 +86,10 @@ class Entry:
 
 
 def read_entries(folder: Path) -> list[Entry]:
-    """Return all entries below a folder, by suite and name.
+    """Return all entries below a folder, sorted by suite and name.
 
     Raises:
-        SysgymError: An entry is incomplete or invalid.
+        SysgymError: If an entry is incomplete or invalid.
     """
     return [read_entry(path.parent) for path in sorted(folder.glob(f"*/*/{ENTRY}"))]
 
@@ -98,7 +98,7 @@ def read_entry(folder: Path) -> Entry:
     """Read one entry.
 
     Raises:
-        SysgymError: The entry has no README, its ``entry.toml`` is invalid, or a contender has no rows.
+        SysgymError: If the entry has no README, its ``entry.toml`` is invalid, or a contender has no rows.
     """
     path = folder / ENTRY
     try:
@@ -129,12 +129,12 @@ def pack(
 ) -> Path:
     """Pack a results folder as an entry.
 
-    If the policy of a checkpoint is a plain network, the entry has only the data needed to run it, not those
-    to resume training, which are several times larger; the rows get the digest of the smaller file. Rows of
-    neighbours in the results folder are packed too.
+    If possible, a checkpoint is reduced to the data needed to run the policy, without the data for resuming
+    training, which are several times larger. The rows then contain the digest of the smaller file. Neighbour
+    rows in the results folder are packed too.
 
-    Rows may name any file on this machine. Only files that are in the results folder or were given, and that
-    have the digest in the rows, are copied.
+    Rows may name any file on this machine. Therefore, only files that are in the results folder or were given
+    explicitly, and that have the digest in the rows, are copied.
 
     Args:
         results: Results folder of a benchmark.
@@ -142,15 +142,16 @@ def pack(
         title: Title, one line.
         by: Authors.
         contenders: Contenders to rank.
-        plugins: The user's own files that rows need and the results folder lacks.
+        plugins: The user's own files that the rows need and the results folder lacks.
 
     Returns:
         Path of the README, whose text the user has to complete.
 
     Raises:
-        ResultMismatch: A file differs from the one that the rows were made with.
-        SysgymError: The folder exists, a file that rows name is missing or outside the results folder, or the
-            entry is too large.
+        ResultMismatch: If a file differs from the one that the rows were made with.
+        SysgymError: If the folder exists, a file that rows name is missing or outside the results folder, or
+            the entry is too large.
+        StorageError: If the entry cannot be written.
     """
     if entry.exists():
         raise SysgymError(f"{entry}: exists already; choose another --out or delete the folder")
@@ -184,7 +185,7 @@ def pack(
                 shutil.copyfile(source, temporary / target)
         rows = [_with_digest(row, digests) for row in benchmark.rows]
         lines = b"".join(row.to_line() for row in rows)
-        # No time in the header, so that equal rows give equal files.
+        # The header has no time, so that equal rows give equal files.
         (temporary / COMPRESSED).write_bytes(gzip.compress(lines, mtime=0))
         add_rows(results, temporary, [row.contender for row in rows if row.contender.name in contenders])
         text = [f"title = {_toml(title)}", f"by = {_toml(by)}"]
@@ -237,7 +238,7 @@ def _check_inside(results: Path, name: str) -> None:
 
 
 def _write_for_playing(source: Path, target: Path) -> bool:
-    """Write a checkpoint without the data for resuming training; return False for other files."""
+    """Write a checkpoint without the data for resuming training; return False if the file is not suitable."""
     try:
         found = read_checkpoint(source)
     except SysgymError:
@@ -264,10 +265,11 @@ def _with_digest(row: Row, digests: Mapping[str, str]) -> Row:
 
 
 def _without_places(command: str) -> str:
-    """Return a command without what is specific to a machine: the results folder, and folders of files.
+    """Return a command without paths that are specific to a machine.
 
-    Plugins have their base names, under which they lie in the entry, and so do all files with absolute paths.
-    Of a command that is not the shell's, only the program is left.
+    The option ``--out`` is removed. Plugins and files with absolute paths are reduced to their file names,
+    under which plugins are stored in the entry. A command that is not valid shell syntax is reduced to the
+    program.
     """
     try:
         words = iter(shlex.split(command))

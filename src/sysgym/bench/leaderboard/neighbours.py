@@ -1,7 +1,7 @@
-"""Neighbours in entries: rows of the study of neighbours that are stored with a law, replayed and summed up.
+"""Neighbour rows in entries: rows of the neighbours study, stored with a law, replayed and summarised.
 
-They say how a law shares a dumbbell with four common ones, and what it asks of switches and kernels: the
-program finds out both when it plays an episode, and again when it replays one.
+The rows show how a law shares a dumbbell with four common laws, and what the law requires of switches and
+kernels. Both are determined when an episode is played, and again when it is replayed.
 """
 
 from __future__ import annotations
@@ -31,23 +31,25 @@ from sysgym.studies.neighbours import FAIR_SHARES, ROWS, NeighboursJob, read_row
 
 SCENARIO, DURATION_S, SEEDS = "dumbbell-10g", 1.0, range(6)
 NEIGHBOURS = ("dctcp", "cubic", "bbr", "swift")
-"""Laws beside which all are played: common in data centres or in the Internet, each with another signal."""
+"""Neighbours of every law: laws common in data centres or the Internet, each with a different signal."""
 
 MEASURED = ("facts", "share", "jain_index", "converged_s", "queue_mean_bytes", "goodput_bps")
-"""Fields of a row that a replay must give again, bit by bit."""
+"""Fields of a row that a replay must reproduce bit by bit."""
 
 COMMAND = f"sysgym study neighbours -c LAW {' '.join(f'--beside {law}' for law in NEIGHBOURS)}"
 
 
 class Sharing(NamedTuple):
-    """Sharing of the dumbbell by a law and its neighbours; of several trainings, the worst in each.
+    """Sharing of the dumbbell between a law and its neighbours.
+
+    If the law has several trainings, each value is that of the worst training.
 
     Attributes:
         facts: Facts about the law.
-        least: Smallest mean share beside one of the neighbours; 1 is fair, 2 is everything.
-        least_episode: Smallest share in one episode.
-        left: Smallest mean share that it leaves to one of them.
-        left_episode: Smallest share that it leaves in one episode.
+        least: Smallest mean share of the law beside a neighbour; 1 is fair, 2 is the whole goodput.
+        least_episode: Smallest share of the law in one episode.
+        left: Smallest mean share that the law leaves to a neighbour.
+        left_episode: Smallest share that the law leaves to a neighbour in one episode.
     """
 
     facts: LawFacts
@@ -63,15 +65,15 @@ class Sharing(NamedTuple):
 
 
 def add_rows(source: Path, entry: Path, contenders: Sequence[Contender]) -> bool:
-    """Store the rows of a folder that are about contenders of an entry; return whether there are any.
+    """Store the neighbour rows of an entry's contenders; return whether there are any.
 
     Args:
-        source: Folder in which the study of neighbours has written its rows.
+        source: Folder with the rows of the neighbours study.
         entry: Folder of the entry; earlier rows are replaced.
         contenders: Contenders of the entry's own rows, whose files are in the entry.
 
     Raises:
-        SysgymError: The file of rows is invalid.
+        SysgymError: If the file of rows is invalid.
     """
     own = {_law_of(one): one for one in contenders}
     kept = []
@@ -80,7 +82,7 @@ def add_rows(source: Path, entry: Path, contenders: Sequence[Contender]) -> bool
             continue
         laws = [Contender.from_json(data) for data in row["contenders"]]
         first, second = ((_law_of(law) in own, _is_neighbour(law)) for law in laws)
-        # Of each pair, one law is of the entry and the other one a neighbour.
+        # In each pair, one law belongs to the entry and the other one is a neighbour.
         if laws[0] != laws[1] and ((first[0] and second[1]) or (first[1] and second[0])):
             # Paths are those of the entry, not of the machine on which the study ran.
             row["contenders"] = [own.get(_law_of(law), law).to_json() for law in laws]
@@ -92,11 +94,11 @@ def add_rows(source: Path, entry: Path, contenders: Sequence[Contender]) -> bool
 
 
 def sharing_of(rows: Sequence[Mapping[str, Any]], contenders: Sequence[Contender]) -> Sharing | None:
-    """Return how a law shares; None unless all its trainings have met all neighbours in all episodes.
+    """Return the sharing of a law; None unless each training played beside each neighbour in all episodes.
 
     Args:
         rows: Rows of the study.
-        contenders: The law, once for each of its trainings.
+        contenders: Contenders of the law, one for each training.
     """
     facts: list[LawFacts] = []
     means: list[float] = []
@@ -113,7 +115,7 @@ def sharing_of(rows: Sequence[Mapping[str, Any]], contenders: Sequence[Contender
                     facts.append(LawFacts(**row["facts"][place]))
         for law, by_seed in found.items():
             if law == contender.transport and _is_neighbour(contender):
-                continue  # a neighbour itself, beside which it has half
+                continue  # the law is this neighbour itself, and would have a fair share
             if set(by_seed) != set(SEEDS):
                 return None
             means.append(float(np.mean(list(by_seed.values()))))
@@ -141,16 +143,16 @@ def replay(
 
     Args:
         rows: Rows to replay.
-        folder: Folder with the checkpoints that they name.
+        folder: Folder with the checkpoints that the rows name.
         n_workers: Number of processes.
         plugins: The user's own files, which need no trust.
         trust: Whether code in the folder may run.
-        episode_limit_s: Time limit of an episode, s; an episode that exceeds it differs from its row. None:
-            no limit.
+        episode_limit_s: Time limit of an episode, s; an episode that exceeds the limit counts as different
+            from its row. None: no limit.
 
     Raises:
-        ResultMismatch: The scenario or a file differs from the one that a row was made with.
-        SysgymError: A row cannot be replayed.
+        ResultMismatch: If the scenario or a file differs from the one that a row was made with.
+        SysgymError: If a row cannot be replayed.
     """
     jobs = [_job(row, folder, trust) for row in rows]
     by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}
@@ -200,7 +202,7 @@ def _job(row: Mapping[str, Any], folder: Path, trust: bool) -> NeighboursJob:
 
 
 def _is_common(row: Mapping[str, Any]) -> bool:
-    """Return whether a row is an episode that all laws play, not one of another network."""
+    """Return whether a row belongs to one of the episodes that every law must play."""
     return (
         len(row.get("contenders", ())) == len(row.get("facts", ())) == 2
         and (row["scenario"], row["scenario_sha256"]) == (SCENARIO, _digest())
@@ -210,7 +212,7 @@ def _is_common(row: Mapping[str, Any]) -> bool:
 
 
 def _law_of(contender: Contender) -> tuple[Any, ...]:
-    """Return what makes a contender play as it does; its name does not."""
+    """Return the values that determine the actions of a contender; its name is not among them."""
     return contender.identity[1:]
 
 

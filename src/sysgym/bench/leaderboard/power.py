@@ -1,7 +1,7 @@
-"""Score of congestion control laws by their power, as docs/beyond-classics.md defines it.
+"""Scores of congestion control laws from their power, as defined in docs/beyond-classics.md.
 
-Power is goodput over the product of p99 queue and p99 slowdown. An episode's score is log2 of a law's power
-over that of the best classic of its scenario on the same seed.
+Power is goodput divided by the product of p99 queue and p99 slowdown. The score of an episode is log2 of the
+ratio of a law's power to that of the scenario's best classic on the same seed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sysgym.errors import SysgymError
 
 Array = NDArray[np.float64]
 Values = dict[str, Array]
-"""Metric by law, shape (n_trainings, n_seeds)."""
+"""Law -> values of a metric, shape (n_trainings, n_seeds)."""
 
 CLASSICS = ("reno", "cubic", "dctcp", "newvegas", "bbr", "timely", "swift", "dcqcn")
 
 
 def values_of(rows: list[Row], metric: str) -> Values:
-    """Return a metric of one scenario by law.
+    """Return the values of a metric in one scenario, by law.
 
     Raises:
-        SysgymError: If some law has it in other episodes than the others.
+        SysgymError: If the laws have the metric for different seeds.
     """
     found: dict[str, dict[tuple[Any, ...], dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
@@ -45,7 +45,7 @@ def values_of(rows: list[Row], metric: str) -> Values:
 
 
 def log_power(goodput_bps: Any, queue_p99_bytes: Any, fct_slowdown_p99: Any = 1.0) -> Any:
-    """Return log2 of the power of one episode or of many; without flows that end, the slowdown is 1."""
+    """Return log2 of the power of one or more episodes; if no flows end, the slowdown is 1."""
     return np.log2(power(goodput_bps, queue_p99_bytes, fct_slowdown_p99))
 
 
@@ -63,14 +63,14 @@ def log_powers(rows: list[Row]) -> Values:
 
 
 def scores_of(rows: list[Row]) -> tuple[Values, str]:
-    """Return every law's scores in one scenario, and the best classic."""
+    """Return the scores of every law in one scenario, and the name of the best classic."""
     powers = log_powers(rows)
     best = max((law for law in CLASSICS if law in powers), key=lambda law: float(powers[law].mean()))
     return {law: one - powers[best] for law, one in powers.items()}, best
 
 
 def mean_over_scenarios(strata: Sequence[Array]) -> Interval:
-    """Return the mean over scenarios with its interval; trainings are the same laws in all of them."""
+    """Return the mean over scenarios with its interval; a training is the same law in all scenarios."""
     return mean_of_means(strata, common_runs=True)
 
 
@@ -79,7 +79,7 @@ def mean_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Interval:
 
     Args:
         ours: Scores of shape (n_trainings, n_seeds), one array for each scenario.
-        theirs: The same of the other law, whose number of trainings may be another.
+        theirs: Scores of the other law in the same form; its number of trainings may differ.
     """
     rng = np.random.default_rng(SEED)
 

@@ -24,13 +24,15 @@ from sysgym.scenarios.files import write_atomically
 from sysgym.scenarios.units import with_interval
 
 MOST_SHARE = 100.0
-"""Largest value of an episode relative to the reference contender's, so that none decides on the score
-alone, as a delay of zero would."""
+"""Maximum value of an episode relative to the reference contender's.
+
+Without this limit, a single episode, such as one with a delay of zero, could determine the score.
+"""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One contender of one entry.
+    """Line of the ranking, for one contender of one entry.
 
     Attributes:
         entry: The entry.
@@ -50,8 +52,8 @@ class Line:
 def rank(entries: Sequence[Entry]) -> list[Line]:
     """Return the lines of one suite's entries, the best first.
 
-    A rank is a range: a contender is better only if its whole interval is below the other's. Contenders
-    without rows in all scenarios are at the end.
+    Ranks are ranges: a contender ranks before another only if its whole interval is below the other's.
+    Contenders without rows in all scenarios are at the end.
     """
     ranked, others = [], []
     for entry in entries:
@@ -71,10 +73,11 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
 def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
     """Return the score over all scenarios of the suite, lower is better; None if a scenario is missing.
 
-    With an oracle it is the optimality gap in both metrics of every scenario's headline. Without one it is
-    the shortfall from the values of the reference contender, negative if they are exceeded, by up to
-    :data:`MOST_SHARE` times; if these values are not above zero, it is the first metric itself, provided that
-    lower is better and all scenarios share it.
+    With an oracle, the score is the optimality gap in both metrics of every scenario's headline. Without an
+    oracle, it is the shortfall from the values of the reference contender, which is negative for better
+    values, limited to :data:`MOST_SHARE` times those of the reference. If the reference's values are not
+    above zero, the score is the first metric itself, provided that lower is better and all scenarios have the
+    same first metric.
     """
     missing = []
     for result in benchmark.results:
@@ -83,7 +86,7 @@ def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
         for metric in result.focus:
             goal = result.sample(target, metric.name)
             if goal is None or np.any(goal[0] <= 0.0):
-                continue  # without values it defines no gap
+                continue  # without positive values of the target, the gap is undefined
             found = shares(result, player, target, metric)
             if found is None:
                 return None
@@ -99,7 +102,7 @@ def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
 
 
 def _training(entry: Entry, contender: str) -> str:
-    """Return the cost of a contender's trainings, in all and to reach the best heuristic, as text."""
+    """Return the cost of a contender's trainings, in total and to reach the best heuristic, as text."""
     rows = entry.benchmark.rows
     names = {
         Path(row.contender.checkpoint).parent.name
@@ -124,12 +127,12 @@ def _training(entry: Entry, contender: str) -> str:
 
 
 def page(entries: Sequence[Entry], root: Path, page_folder: Path) -> str:
-    """Return the page.
+    """Return the page of the leaderboard as Markdown.
 
     Args:
         entries: All entries.
         root: Root of the repository.
-        page_folder: Folder of the page, which links are relative to.
+        page_folder: Folder of the page, to which links are relative.
     """
     return "\n".join(_lines(entries, root, page_folder)) + "\n"
 
@@ -164,7 +167,7 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
     )
     for suite in suites:
         if suite == contest.SUITE:
-            continue  # its score is another one
+            continue  # the contest has a different score
         yield from _suite([entry for entry in entries if entry.suite == suite], root, page_folder)
 
 
@@ -218,7 +221,7 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
 
 
 def _source(entry: Entry, root: Path, page_folder: Path) -> str:
-    """Return a link to an entry, and who made it."""
+    """Return a link to an entry, with its authors."""
     return f"[{plain(entry.title)}]({_relative(entry.folder, root, page_folder)}), {plain(entry.by)}"
 
 
@@ -233,12 +236,12 @@ def _relative(folder: Path, root: Path, page_folder: Path) -> str:
 
 
 def write_page(root: Path) -> Path:
-    """Write ``docs/leaderboard.md`` of a clone and return its path."""
+    """Write ``docs/leaderboard.md`` in a clone of the repository and return its path."""
     target = root / "docs" / "leaderboard.md"
     write_atomically(target, render(root).encode())
     return target
 
 
 def render(root: Path) -> str:
-    """Return the page of a clone."""
+    """Return the page for a clone of the repository."""
     return page(read_entries(root / "results" / "entries"), root, root / "docs")

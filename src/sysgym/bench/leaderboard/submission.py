@@ -19,7 +19,7 @@ _VALIDATE = "from sysgym.cli import main; main()"
 
 @dataclass(frozen=True)
 class Submission:
-    """Checked submission.
+    """Results folder that has been checked for submission.
 
     Attributes:
         results: Results folder of a benchmark.
@@ -39,10 +39,10 @@ def check_submission(results: Path, contenders: Sequence[str] = ()) -> Submissio
 
     Args:
         results: Results folder of a benchmark.
-        contenders: Contenders to rank; empty: all that were trained or have a file of their own.
+        contenders: Contenders to rank; empty: all that were trained or are defined in a user's file.
 
     Raises:
-        SysgymError: The folder has no rows or no record of its run, an episode is missing, or there is no
+        SysgymError: If the folder has no rows or no record of its run, an episode is missing, or there is no
             contender to rank.
     """
     benchmark = read_benchmark(results)
@@ -84,15 +84,15 @@ def submit(
         title: Title, one line.
         by: Authors.
         n_rows: Number of rows to replay; 0: all.
-        plugins: The user's own files that rows need and the results folder lacks.
+        plugins: The user's own files that the rows need and the results folder lacks.
         trust: Whether code in the entry may run.
 
     Returns:
         Path of the README, whose text the user has to complete.
 
     Raises:
-        SysgymError: The entry exists already or cannot be made.
-        ResultMismatch: The entry does not replay; it has been deleted.
+        SysgymError: If the entry exists already or cannot be made.
+        ResultMismatch: If the entry does not replay; it has been deleted.
     """
     who = submission.contenders
     readme = pack(submission.results, entry, title=title, by=by, contenders=who, plugins=plugins)

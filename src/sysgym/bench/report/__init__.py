@@ -1,4 +1,4 @@
-"""Report of a benchmark: a self-contained HTML page, and the same as Markdown with pictures in files.
+"""Report of a benchmark: a self-contained HTML page, and the same content as Markdown with picture files.
 
 ``data`` computes the content, ``tables`` and ``pictures`` arrange it, and ``html`` and ``markdown`` write it.
 """
@@ -25,12 +25,12 @@ from sysgym.errors import SysgymError
 from sysgym.scenarios.files import write_atomically
 
 PLOTS, LIVE = "plots", "live"
-"""Folders of pictures and of live pages, in a results folder."""
+"""Names of the folders of pictures and of live pages in a results folder."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """Files of a report, and its headlines."""
+    """Files and headlines of a written report."""
 
     html: Path
     markdown: Path
@@ -43,7 +43,7 @@ class Episode:
 
     Attributes:
         page: The page, self-contained HTML.
-        words: Text of the link to it.
+        words: Text of the link to the page.
     """
 
     page: str
@@ -57,13 +57,13 @@ def write(
 
     Args:
         folder: Results folder with ``results.jsonl``.
-        reference: Contender that the others are compared with; None: the family's, if it has rows.
+        reference: Contender with which the others are compared; None: that of the family, if it has rows.
         episodes: Live pages by :attr:`~sysgym.bench.report.data.benchmark.ScenarioResult.slug`, which are
             written into ``live/`` and linked.
 
     Raises:
-        SysgymError: There are no rows, or the folder cannot be written to.
-        UnknownName: The reference has no rows.
+        SysgymError: If there are no rows, or the folder cannot be written to.
+        UnknownName: If the reference has no rows.
     """
     benchmark = read_benchmark(folder, reference)
     important = [name for result in benchmark.results for name in result.in_colour]
@@ -95,7 +95,7 @@ def write(
 
 
 def _own_folder(path: Path) -> Path:
-    """Make a folder inside the results folder; links are refused, as an untrusted one could lead anywhere."""
+    """Make a folder inside the results folder; links are refused, because they could lead outside it."""
     if path.is_symlink():
         raise SysgymError(
             f"{path}: expected a folder, got a link, which could lead outside the results folder; delete it"

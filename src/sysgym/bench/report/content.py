@@ -1,4 +1,4 @@
-"""Texts that the HTML page and the Markdown report share."""
+"""Texts shared by the HTML page and the Markdown report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sysgym.scenarios.units import significant, time_text, with_interval
 MOST_PANELS = 4
 
 REFERENCE = "reference"
-"""Label of contenders that read more than the observation. They are no bound: they can be beaten."""
+"""Label of contenders that read more than the observation; they are not bounds, as others can be better."""
 
 
 def averages(benchmark: BenchmarkResult) -> str:
@@ -114,7 +114,7 @@ def _verb(names: list[str], of_one: str, of_more: str) -> str:
 
 
 def heading(result: ScenarioResult, metric: Metric) -> tuple[str, str]:
-    """Return a column's label, and unit and direction."""
+    """Return the label of a column, and its unit and direction."""
     unit = result.unit(metric.name).symbol
     arrow = "higher is better" if metric.higher_is_better else "lower is better"
     return metric.label, f"{unit}, {arrow}" if unit else arrow
@@ -155,7 +155,7 @@ def panels(result: ScenarioResult) -> list[Metric]:
 
 
 def facts(benchmark: BenchmarkResult) -> Iterator[tuple[str, str]]:
-    """Yield labels and texts on how the results were made; text in backticks is code."""
+    """Yield pairs of label and text about how the results were made; text in backticks is code."""
     played = [sitting for sitting in benchmark.sittings if sitting.played] or benchmark.sittings[-1:]
     for sitting in played:
         words = f"{sitting.began}: {sitting.played or 0} episodes"
@@ -174,7 +174,7 @@ def facts(benchmark: BenchmarkResult) -> Iterator[tuple[str, str]]:
     )
     own = dict.fromkeys(path for row in benchmark.rows for path, _ in row.contender.plugins)
     again = code(f"sysgym validate {benchmark.folder}" + " --plugin FILE" * len(own))
-    # No command with the paths of rows: whoever copies it would run files that came with the results.
+    # The command omits paths from rows: a user who copies it would run files that came with the results.
     copies = f", with your copies of {listed([code(path) for path in own])} for FILE," if own else ""
     yield "replay", f"{again}{copies} replays sampled rows and compares their metrics bit by bit"
 
@@ -185,7 +185,7 @@ def code(text: object) -> str:
 
 
 def versions_of(benchmark: BenchmarkResult) -> dict[str, str]:
-    """Return name -> version of the software that made the rows."""
+    """Return the versions of the software that made the rows, by name."""
     found: dict[str, str] = {}
     for row in benchmark.rows:
         found |= row.versions
@@ -210,7 +210,7 @@ def duration(seconds: float) -> str:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Return sorted whole numbers as ``1 to 4, 7``."""
+    """Return sorted integers as text, such as ``1 to 4, 7``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

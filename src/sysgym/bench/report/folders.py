@@ -1,4 +1,4 @@
-"""Checks of all records in a results folder or an entry before they are shown."""
+"""Checks of the records of runs and trainings in a results folder or an entry before they are shown."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _OF_TRAININGS: Mapping[str, type[BaseModel]] = {
 
 
 def check_records(folder: Path) -> None:
-    """Check everything that a report reads besides the rows: ``run.json`` and the records of trainings.
+    """Check the records that a report shows: ``run.json``, and the records and curves of trainings.
 
     Args:
         folder: Results folder or entry.
 
     Raises:
-        SysgymError: A record is invalid; names the file and the error.
+        SysgymError: If a record is invalid. The message names the file and the error.
     """
     read_run(folder)
     for training in sorted((folder / TRAINING_FOLDER).glob("*/")):

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page that runs only its own script and escapes all texts."""
+"""Report as a self-contained HTML page that runs only its own script and escapes all texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sysgym.bench.report.texts import printable
 from sysgym.bench.surveys import Page
 
 MOST_OF_A_SCENARIO = 20_000
-"""Longest text of a scenario in the page, characters."""
+"""Maximum length of a text in the page, such as that of a scenario, characters."""
 
 
 def page(
@@ -38,18 +38,18 @@ def page(
     rows_file: str = "results.jsonl",
     episodes: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
-    """Return the page.
+    """Return the report as an HTML page.
 
     Args:
         benchmark: Results to report.
         headlines: One headline for each result.
         gallery: The pictures.
-        totals: Lines of the table over all scenarios.
+        totals: Rows of the table over all scenarios.
         looks: Contender -> style.
         surveyed: Pages of the suite's survey.
         trainings: Costs of trainings.
-        rows_file: Name of the file of rows, in the same folder.
-        episodes: Slug of a result -> address and words of the link to the page of an episode.
+        rows_file: Name of the file of rows in the same folder.
+        episodes: Slug of a result -> address and text of the link to the live page of an episode.
     """
     measured = is_measured(benchmark, list(trainings))
     keys = {name: f"k{index}" for index, name in enumerate(looks)}
@@ -97,7 +97,7 @@ def _asset(name: str) -> str:
 
 
 def _digest(content: str) -> str:
-    """Return the digest of a content in the form of a Content-Security-Policy."""
+    """Return the digest of a content in the form used by a Content-Security-Policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
 
 

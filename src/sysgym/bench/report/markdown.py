@@ -1,4 +1,4 @@
-"""The report as Markdown, with pictures in files; every text is escaped."""
+"""Report as Markdown with pictures in files, in which every text is escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sysgym.bench.report.texts import printable
 from sysgym.bench.surveys import Page
 
 _SPECIAL = re.compile(r"(?P<interval>\[[\d., −-]+\](?![(\[:]))|(?P<mark>[\\`*_\[\]<>|~$])")
-"""Characters with a meaning anywhere in a line; the brackets of an interval have none."""
+"""Characters with a meaning anywhere in a line, except the brackets of an interval."""
 _BEGINNING = re.compile(r"^(\d{1,9})?((?(1)[.)]|[#+=-]))(?=[\s#=+-]|$)")
 """Characters that begin a heading, a list or a rule."""
 _ADDRESS = re.compile(r"(?i)\b(www)\.|:(?=//)")
@@ -37,18 +37,18 @@ def text(
     rows_file: str = "results.jsonl",
     episodes: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
-    """Return the document.
+    """Return the report as a Markdown document.
 
     Args:
         benchmark: Results to report.
         headlines: One headline for each result.
         gallery: The pictures.
-        totals: Lines of the table over all scenarios.
+        totals: Rows of the table over all scenarios.
         folder: Folder of the pictures, relative to the document.
         surveyed: Pages of the suite's survey.
         trainings: Costs of trainings.
-        rows_file: Name of the file of rows, in the same folder.
-        episodes: Slug of a result -> address and words of the link to the page of an episode.
+        rows_file: Name of the file of rows in the same folder.
+        episodes: Slug of a result -> address and text of the link to the live page of an episode.
     """
     lines = _lines(
         benchmark, headlines, gallery, totals, folder, surveyed, trainings, rows_file, episodes or {}
@@ -123,7 +123,7 @@ def _head(column: Column) -> str:
 
 
 def _name(cell: Cell) -> str:
-    # The last of a contender's notes is its kind, unless it describes its parts.
+    # Of a contender's notes, only the mark of a reference is shown.
     kind = [note for note in cell.notes if note == REFERENCE]
     return plain(cell.text) + "".join(f" ({plain(note)})" for note in kind)
 
@@ -132,7 +132,7 @@ def _cell(cell: Cell) -> str:
     words = plain(cell.text)
     first = f"**{words}**" if cell.kind == "best" else words
     notes = [plain(note) for note in cell.notes if note != "best"]
-    if notes and cell.notes[0].startswith("["):  # an interval follows its value
+    if notes and cell.notes[0].startswith("["):  # the interval is on the line of its value
         first = f"{first} {notes.pop(0)}"
     return "<br>".join([first, *([", ".join(notes)] if notes else [])])
 
@@ -152,7 +152,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def plain(words: object) -> str:
-    """Return text on one line, escaped so that nothing is a tag, link, heading, end of a cell or emphasis."""
+    """Return text on one line, escaped so that it has no tag, link, heading, end of a cell or emphasis."""
     line = " ".join(printable(words).split()).replace("&", "&amp;")
     line = _SPECIAL.sub(lambda found: found["interval"] or f"\\{found['mark']}", line)
     line = _ADDRESS.sub(lambda found: f"{found[1]}\\." if found[1] else "\\:", line)

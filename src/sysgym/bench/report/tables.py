@@ -52,12 +52,12 @@ class Column:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Table; the first cell of a row is its name.
+    """Table in which the first cell of a row is its name.
 
     Attributes:
         caption: Caption.
         columns: Columns.
-        rows: Cells, one for each column.
+        rows: Rows with one cell for each column.
         apart: Indices of rows of contenders that do not compete.
     """
 
@@ -87,7 +87,7 @@ FITTED = "fitted to the train split"
 
 
 def summary_table(benchmark: BenchmarkResult) -> ReportTable | None:
-    """Return the best, tied and worse contenders in every scenario's headline; None without competitors."""
+    """Return the table of best, tied and worse contenders in all headlines; None without competitors."""
     ranked = rankings(benchmark)
     if not ranked:
         return None
@@ -183,7 +183,7 @@ def overall_table(benchmark: BenchmarkResult, totals: Sequence[Overall]) -> Repo
 
     Args:
         benchmark: Results to report.
-        totals: Lines of the table.
+        totals: Rows of the table.
     """
     metrics, bound = metrics_of(benchmark), bound_of(benchmark)
     columns = [Column("contender"), Column("scenarios")]

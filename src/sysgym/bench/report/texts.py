@@ -11,7 +11,7 @@ from sysgym.scenarios.texts import REPLACEMENT
 from sysgym.scenarios.texts import printable as printable
 
 MOST_IN_NAMES = 60
-"""Longest name that is shown whole, in tables and pictures."""
+"""Maximum length of a name that is shown in full in tables and pictures, characters."""
 
 _SLUG_CHARACTERS = 60
 _DIGEST = 12
@@ -39,8 +39,8 @@ def in_picture(text: str, width: int = 40, lines: int = 1) -> str:
 def slug(text: str) -> str:
     """Return a name for files and anchors: lower-case ASCII letters, digits and single hyphens.
 
-    A text that already has this form is returned unchanged. Any other gets an underscore and a digest as
-    suffix, so that different texts have different slugs.
+    A text of at most 60 characters that already has this form is returned unchanged. Any other text gets an
+    underscore and a digest as suffix, so that different texts have different slugs.
 
     Args:
         text: Any text.

@@ -1,1 +1,1 @@
-"""Results on disk: rows, records of runs and trainings, versions, and the code that rows name."""
+"""Results on disk: rows, records of runs and trainings, versions, and the code files named in rows."""

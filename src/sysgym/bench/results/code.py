@@ -1,4 +1,4 @@
-"""Code that came with rows: found, checked against the rows and listed before any of it is imported."""
+"""Code files that rows need: found, checked against the digests in the rows, and listed before import."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MEANING = "they are Python programs, which can do anything on this machine that 
 def code_of(
     contenders: Iterable[Contender], folder: Path, given: Sequence[str], *, trust: bool
 ) -> Iterator[list[PluginFile]]:
-    """Find the files of code that rows need, without importing them.
+    """Find the code files that rows need, without importing them.
 
-    The user's own files are found by digest, whatever their names. All others must be in the folder of the
-    rows and need the user's trust. They are copied to a private folder and imported from there, so that
-    neighbouring files, such as bytecode that Python or numba would load instead, have no effect.
+    The user's own files are found by digest, regardless of their names. All other files must be in the folder
+    of the rows and require the user's trust. They are copied to a private folder and imported from there, so
+    that neighbouring files, such as bytecode that Python or numba would load instead, have no effect.
 
     Args:
         contenders: Contenders of the rows to replay.
@@ -37,8 +37,8 @@ def code_of(
         Files that a worker has to import.
 
     Raises:
-        ResultMismatch: A file differs from the one that the rows were made with.
-        SysgymError: A file is missing or outside the folder, or the folder's code is not trusted.
+        ResultMismatch: If a file differs from the one that the rows were made with.
+        SysgymError: If a file is missing or outside the folder, or the folder's code is not trusted.
     """
     files = [PluginFile(path, file_sha256(Path(path).expanduser())) for path in given]
     named = {digest: path for one in contenders for path, digest in one.plugins}
@@ -58,7 +58,7 @@ def code_of(
 
 
 def file_inside(folder: Path, name: str, digest: str) -> Path:
-    """Return the file of the folder that a row names, by its path or, in entries, by its file name.
+    """Return the file in a folder that a row names by its path or, in entries, by its file name.
 
     Args:
         folder: Folder of the rows.
@@ -66,8 +66,8 @@ def file_inside(folder: Path, name: str, digest: str) -> Path:
         digest: Digest in the row.
 
     Raises:
-        ResultMismatch: The file of that name has another digest.
-        SysgymError: The folder has no such file.
+        ResultMismatch: If the file of that name has another digest.
+        SysgymError: If the folder has no such file.
     """
     top = folder.resolve()
     places = [(top / name).resolve(), (top / Path(name).name).resolve()]

@@ -1,4 +1,4 @@
-"""Append-only file of lines that survives the end of the process or the machine at any time."""
+"""Append-only file of lines that survives a crash of the process or the machine at any time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sysgym.scenarios.files import own_file, storing, sync_folder, write_all
 class LineFile:
     """File to which one process appends lines.
 
-    A line is stored permanently once :meth:`append` has returned: it is flushed to the disk, and so is the
-    folder of a new file. If writing was interrupted, the last line has no newline; it is removed when the
+    A line is stored permanently once :meth:`append` has returned: the line is flushed to the disk, and so is
+    the folder of a new file. If writing was interrupted, the last line has no newline and is removed when the
     file is opened again.
 
     Args:
         path: The file; created if it does not exist.
-        whole_bytes: Length of the complete lines that were read from it. The rest, a line that was cut off or
-            that has bytes which never reached the disk, is removed.
+        whole_bytes: Length of the complete lines that were read from the file. The rest is removed: a line
+            that was cut off, or whose bytes never reached the disk.
 
     Attributes:
         torn_bytes: Number of bytes removed.
 
     Raises:
-        StorageError: The file cannot be written, or has other lines than those that were read.
+        StorageError: If the file cannot be written, or its lines have changed since they were read.
     """
 
     def __init__(self, path: Path, whole_bytes: int) -> None:
@@ -46,7 +46,7 @@ class LineFile:
                 raise
 
     def _check_torn(self, whole_bytes: int) -> None:
-        """Check that no complete line would be removed: a process that holds no lock may have added some."""
+        """Check that no complete line would be removed, which a process without the lock may have added."""
         os.lseek(self._file, whole_bytes, os.SEEK_SET)
         *lines, _ = os.read(self._file, max(self.torn_bytes, 0)).split(b"\n")
         if self.torn_bytes < 0 or any(b"\0" not in line for line in lines):
@@ -63,7 +63,7 @@ class LineFile:
             line: Line that ends with a newline.
 
         Raises:
-            StorageError: The line was not written, because the disk is full or fails. After a failed flush
+            StorageError: If the line was not written, because the disk is full or fails. After a failed flush
                 the content of the disk is unknown, and further lines are refused until the file is reopened.
         """
         if self._broken:

@@ -1,4 +1,4 @@
-"""Queues over time, stored with the rows for the report's pictures; they are not compared."""
+"""Queue lengths over time, stored with the rows for the report's pictures and never compared."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sysgym.scenarios.files import parse_json, read_limited, write_atomically
 
 FOLDER = "queues"
 METRIC = "queue_max_bytes"
-"""Metric used: the largest queue of a switch port in each interval."""
+"""Metric that is stored: the largest queue of a switch port in each interval."""
 
 MOST_POINTS = 300
-"""Maximum number of points; in longer episodes a point is the maximum over equally many intervals."""
+"""Maximum number of points; in longer episodes, a point is the maximum over several intervals."""
 
 MOST_BYTES = 2**20
-"""Largest file that is read, ten times the size of one with the maximum number of points."""
+"""Maximum size of a file that is read; ten times the size of a file with the maximum number of points."""
 
 FloatArray = NDArray[np.float64]
 
@@ -33,8 +33,8 @@ class QueueSeries(NamedTuple):
     """Queue of an episode over time.
 
     Attributes:
-        time_s: Ends of the intervals, shape (n,).
-        queue_bytes: Largest queue in each interval, shape (n,).
+        time_s: Ends of the intervals, s, shape (n,).
+        queue_bytes: Largest queue in each interval, bytes, shape (n,).
     """
 
     time_s: FloatArray
@@ -59,7 +59,7 @@ class QueueWatch:
             self._points.append((float(info["time_s"]), float(queue_bytes)))
 
     def write(self, folder: Path, row: Row) -> None:
-        """Store the series of a row; environments without queues have none.
+        """Store the series of a row, unless it has fewer than two points, as in environments without queues.
 
         Args:
             folder: Results folder.
@@ -93,7 +93,7 @@ def path_of(folder: Path, row: Row) -> Path:
 
 
 def read(folder: Path, row: Row) -> QueueSeries | None:
-    """Return the series of a row; None if there is no readable one.
+    """Return the series of a row; None if it is missing or invalid.
 
     Args:
         folder: Results folder.

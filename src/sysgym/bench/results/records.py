@@ -1,6 +1,6 @@
 """Schemas of the records of runs and trainings that are stored with the rows.
 
-Like rows, they may come from untrusted sources; see :mod:`sysgym.bench.results.row_format`.
+Like rows, records may come from untrusted sources; see :mod:`sysgym.bench.results.row_format`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Known(BaseModel):
 
 
 class MetricFields(_Known):
-    """A column of the report."""
+    """Column of the report."""
 
     name: Name
     label: Text
@@ -47,7 +47,7 @@ class MetricFields(_Known):
 
 
 class ScenarioWords(_Known):
-    """Texts of the report on a scenario."""
+    """Texts about a scenario in the report."""
 
     title: Text
     description: Text
@@ -88,14 +88,16 @@ class MachineFields(_Known):
 
 
 class FailureFields(_Known):
-    """A job that failed."""
+    """Failed job."""
 
     job: Text
     reason: Text
 
 
 class SittingFields(_Known):
-    """One session of the benchmark; one that goes on or was killed lacks the fields written at its end.
+    """Session of the benchmark.
+
+    A session that is still running or was killed lacks the fields that are written at its end.
 
     Attributes:
         cells: Number of episodes of the suite, written at the beginning.
@@ -114,27 +116,27 @@ class SittingFields(_Known):
 
 
 class RunFields(_Known):
-    """``run.json``."""
+    """Content of ``run.json``."""
 
     suite: SuiteFields = SuiteFields()
     sittings: list[SittingFields] = []
 
 
 class StartedFields(_Known):
-    """``started.json``: identity of a training."""
+    """Content of ``started.json``: identity of a training."""
 
     agent: AgentName | None = None
     total_steps: Count
 
 
 class FinishedFields(_Known):
-    """``finished.json`` as a report reads it: duration and energy of a training."""
+    """Fields of ``finished.json`` that a report reads: energy of a training."""
 
     energy: EnergyFields | None = None
 
 
 class TrainedFields(FinishedFields):
-    """``finished.json`` as a run reads it, with the checkpoint."""
+    """Fields of ``finished.json`` that a run reads: also the checkpoint and the wall time."""
 
     checkpoint: PathText
     sha256: Digest
@@ -142,13 +144,13 @@ class TrainedFields(FinishedFields):
 
 
 class EnergyPoints(RootModel[list[Annotated[tuple[Count, EnergyFields], FromList]]]):
-    """``energy.json``: energy by number of steps."""
+    """Content of ``energy.json``: energy by number of steps."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 class ValidationFields(_Known):
-    """``validation.json``: mean returns on the validation split."""
+    """Content of ``validation.json``: mean returns on the validation split."""
 
     identity: dict[str, Any] = {}
     heuristics: dict[PlayerName, float]
@@ -156,7 +158,7 @@ class ValidationFields(_Known):
 
 
 class TunedFields(_Known):
-    """File of a tuning: the mean score of every point of a grid."""
+    """Content of a tuning's file: mean score of every point of the grid."""
 
     identity: dict[str, Any]
     constants: list[Name]
@@ -164,14 +166,14 @@ class TunedFields(_Known):
 
 
 def read_record(model: type[ModelT], path: Path) -> Any:
-    """Return the content of a JSON file, unconverted.
+    """Check a JSON file against a schema and return its content without conversion.
 
     Args:
         model: Schema that the content must satisfy.
         path: The file.
 
     Raises:
-        SysgymError: The file cannot be read, or does not satisfy the schema.
+        SysgymError: If the file cannot be read, or does not satisfy the schema.
     """
     data = read_json(path)
     try:
@@ -185,7 +187,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     """Return ``run.json`` of a results folder: ``suite`` and ``sittings``, both empty without the file.
 
     Raises:
-        SysgymError: The file cannot be read, or does not satisfy its schema.
+        SysgymError: If the file cannot be read, or does not satisfy its schema.
     """
     path = folder / RUN
     found: dict[str, Any] = read_record(RunFields, path) if path.is_file() else {}

@@ -1,7 +1,8 @@
 """Format of result rows: the type and range of every field.
 
 Rows may come from untrusted sources. Names in a row become parts of file names and pages, paths are opened,
-numbers are drawn; so every field is checked when a row is read, and in the same way when it is written.
+and numbers are plotted. Every field is therefore checked when a row is read, and in the same way when it is
+written.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PlayerName = Annotated[str, StringConstraints(pattern=PLAYER_NAME, max_length=LO
 AgentName = Annotated[str, StringConstraints(pattern=AGENT_NAME, max_length=LONGEST_NAME)]
 OptionalName = Annotated[str, StringConstraints(pattern=f"{NAME}|^$", max_length=LONGEST_NAME)]
 Version = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.+~=@,#!-]+$", max_length=200)]
-"""Name of a package, a platform or a method of measurement."""
+"""Version of a package, or name of a platform or a method of measurement."""
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]+$", max_length=64)]
 PathText = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", min_length=1, max_length=LONGEST_PATH)
@@ -62,7 +63,7 @@ class ContenderFields(Strict):
 
 
 class EnergyFields(Strict):
-    """Energy of an episode, and how it was measured."""
+    """Energy of an episode or a training, and the method of measurement."""
 
     energy_kwh: Amount
     co2e_operational_g: Amount
@@ -73,7 +74,7 @@ class EnergyFields(Strict):
 
 
 class ScenarioFields(BaseModel):
-    """Fields of a resolved scenario that are read without building it."""
+    """Fields of a resolved scenario that are read without building the scenario."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -110,7 +111,7 @@ def check_row(data: Mapping[str, Any]) -> None:
         data: JSON data of the row, without format and digest.
 
     Raises:
-        ValueError: A field is missing, unknown, of a wrong type or out of range, or the row exceeds the
+        ValueError: If a field is missing, unknown, of a wrong type or out of range, or the row exceeds the
             limits of :mod:`sysgym.scenarios.reading`.
     """
     try:
@@ -126,14 +127,15 @@ def check_row(data: Mapping[str, Any]) -> None:
 
 
 def checked(model: type[ModelT], data: Any) -> ModelT:
-    """Return data as a model.
+    """Validate data and return them as a model.
 
     Args:
         model: The schema.
         data: Data from JSON or TOML.
 
     Raises:
-        ValueError: The data do not satisfy the schema; one sentence says where, what was found and expected.
+        ValueError: If the data do not satisfy the schema. The message states the key, the value found and the
+            value expected.
     """
     try:
         return model.model_validate(data)
@@ -145,6 +147,10 @@ def checked(model: type[ModelT], data: Any) -> ModelT:
 
 
 def digest_of(data: Mapping[str, Any]) -> str:
-    """Return the hex digest of a row's JSON with sorted keys and no spaces, without the digest itself."""
+    """Return the hexadecimal SHA-256 digest of a row as JSON with sorted keys and no spaces.
+
+    Args:
+        data: JSON data of the row, without the digest itself.
+    """
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

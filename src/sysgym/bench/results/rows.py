@@ -1,4 +1,4 @@
-"""Result rows: one replayable episode each, appended so that a kill loses at most the row being written."""
+"""Result rows, one for each episode, appended so that a crash loses at most the row being written."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ COMPRESSED = "results.jsonl.gz"
 ASIDE = "aside.jsonl"
 
 LARGEST_ROW_BYTES = 1_000_000
-"""Largest line; rows of the largest scenario have a few thousand bytes."""
+"""Maximum length of a line; rows of the largest scenario have a few thousand bytes."""
 
 LARGEST_RESULTS_BYTES = 1_000_000_000
-"""Largest results file; compressed ones may unpack to less."""
+"""Maximum size of a results file; the limit on the content of compressed files is lower."""
 
 DIGEST = "sha256"
 """Key of a row's own digest; absent in rows written by older versions."""
@@ -45,7 +45,7 @@ class Row:
         scenario: Name of the scenario.
         scenario_sha256: Digest of the resolved scenario.
         scenario_resolved: The complete scenario with all defaults.
-        split: Split of the seed; determines which keys vary.
+        split: Split of the seed, which determines the keys of the scenario that vary.
         contender: Contender.
         seed: Episode seed.
         metrics: Metrics of the whole episode, in absolute units.
@@ -54,7 +54,7 @@ class Row:
         wall_s: Wall time of the episode, set-up included, s.
         steps: Number of decisions.
         decision_ms: Mean wall time of the agent's decisions on that machine, ms; None in rows written by
-            older versions. Like ``wall_s``, it is not part of the result and not compared.
+            older versions. Like ``wall_s``, it is not part of the result and is not compared.
         energy: Energy and emissions, as :meth:`sysgym.bench.energy.EnergySettings.account` returns them; None
             in rows written by older versions. Not part of the result either.
     """
@@ -93,7 +93,7 @@ class Row:
         """Return the row as one line of JSON, UTF-8, newline included, with its digest.
 
         Raises:
-            SysgymError: A number is not finite, or another field is invalid.
+            SysgymError: If a number is not finite, or another field is invalid.
         """
         numbers = {**self.metrics, "return": self.total_reward, "decision_ms": self.decision_ms or 0.0}
         if bad := [name for name, value in numbers.items() if not math.isfinite(value)]:
@@ -129,10 +129,10 @@ class Row:
 
     @classmethod
     def from_line(cls, line: bytes) -> Row:
-        """Return the row of a line.
+        """Parse a line of the file.
 
         Raises:
-            ValueError: The line is not a row of this format, a field is invalid, or the digest does not
+            ValueError: If the line is not a row of this format, a field is invalid, or the digest does not
                 match the content.
         """
         if len(line) > LARGEST_ROW_BYTES:
@@ -160,7 +160,7 @@ def read_rows(folder: Path) -> list[Row]:
     """Return the rows of a results folder or an entry; an incomplete last line is ignored.
 
     Raises:
-        SysgymError: There are no rows, a line is invalid, or two lines are of the same episode.
+        SysgymError: If there are no rows, a line is invalid, or two lines belong to the same episode.
     """
     path = folder / RESULTS
     if not path.is_file() and (folder / COMPRESSED).is_file():
@@ -177,10 +177,10 @@ def read_rows(folder: Path) -> list[Row]:
 
 
 def _check_once(path: Path, rows: Sequence[Row]) -> None:
-    """Check that no two rows are of the same cell or of cells that a report could not distinguish.
+    """Check that no two rows belong to the same cell, or to cells that a report cannot distinguish.
 
     Raises:
-        SysgymError: Two rows are; names the cell and the lines.
+        SysgymError: If two rows do. The message names the cell and the lines.
     """
     lines: dict[tuple[Any, ...], int] = {}
     for number, row in enumerate(rows, start=1):
@@ -225,7 +225,7 @@ def _parse(path: Path) -> tuple[list[Row], int]:
 
 
 class ResultsFile:
-    """Open ``results.jsonl`` of a run, locked for one process.
+    """Open ``results.jsonl`` of a run, locked by this process.
 
     Attributes:
         rows: Rows in the file.
@@ -244,7 +244,10 @@ class ResultsFile:
         self.torn_bytes = self._file.torn_bytes
 
     def _check_agreeing(self) -> None:
-        """Check that rows of one key have the same results; rows of one cell may differ in versions."""
+        """Check that rows with the same key have the same results.
+
+        Rows of one cell that were made with different versions have different keys and may differ.
+        """
         lines: dict[tuple[Any, ...], int] = {}
         for number, row in enumerate(self.rows):
             before = self.rows[lines.setdefault(row.key, number)]
@@ -255,18 +258,21 @@ class ResultsFile:
         """Append a row and flush it to the disk.
 
         Raises:
-            SysgymError: The row is invalid.
-            StorageError: The disk is full or fails; earlier rows are kept.
+            SysgymError: If the row is invalid.
+            StorageError: If the disk is full or fails; earlier rows are kept.
         """
         self._file.append(row.to_line())
         self.rows.append(row)
 
     def count(self) -> int:
-        """Return the number of complete rows on disk, counted there because Ctrl-C can follow any write."""
+        """Return the number of complete rows on disk.
+
+        The file is read again, because Ctrl-C can interrupt the process between a write and its bookkeeping.
+        """
         return len(_parse(self.path)[0])
 
     def keep_only(self, keys: Iterable[tuple[Any, ...]]) -> list[Row]:
-        """Move rows with other keys to ``aside.jsonl``, and rows with these keys back from there.
+        """Move rows without the given keys to ``aside.jsonl``, and rows with these keys back from there.
 
         Args:
             keys: Values of :attr:`Row.key`.

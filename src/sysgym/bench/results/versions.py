@@ -21,15 +21,15 @@ import sysgym.scenarios
 _LAYERS = (sysgym.scenarios, sysgym.emulator, sysgym.envs, sysgym.agents)
 
 MUST_MATCH = ("sysgym", "sources")
-"""Packages whose versions must be equal for a later run of the benchmark to keep a row."""
+"""Versions that must be equal for a later run of the benchmark to keep a row."""
 
 
 @cache
 def sources_sha256() -> str:
-    """Return a digest of the code that decides results: schema, simulator, environments and agents.
+    """Return a digest of the code that determines results: schema, simulator, environments and agents.
 
-    A version number does not show changes of the code during development. Scenario files are not included,
-    since every row has the digest of its scenario.
+    The version number does not change with every change of the code during development. Scenario files are
+    not included, since every row contains the digest of its scenario.
     """
     digest = hashlib.sha256()
     for layer in _LAYERS:
@@ -42,10 +42,10 @@ def sources_sha256() -> str:
 
 
 def versions(*, learned: bool = False) -> dict[str, str]:
-    """Return the versions that a row names.
+    """Return the software versions to store in a row.
 
     Args:
-        learned: Whether a trained policy plays; adds the training libraries.
+        learned: Whether a trained policy plays, which adds the training libraries.
     """
     packages = ["numpy", "numba", "gymnasium"]
     if learned:
@@ -59,17 +59,17 @@ def versions(*, learned: bool = False) -> dict[str, str]:
 
 
 def _platform() -> str:
-    """Return the platform in the format of versions, since custom kernels can have any name."""
+    """Return the platform in the format of versions, since a custom kernel can have any name."""
     return re.sub(r"[^A-Za-z0-9_.+~=@,#!-]", "_", platform.platform())[:200]
 
 
 def must_match(found: Mapping[str, str]) -> tuple[str | None, ...]:
-    """Return the part of a row's versions that another run's have to equal."""
+    """Return the versions of a row that must equal those of another run."""
     return tuple(found.get(name) for name in MUST_MATCH)
 
 
 def machine() -> dict[str, Any]:
-    """Return what a reader may want to know of this machine; nothing that identifies it or its user."""
+    """Return a description of this machine without anything that identifies it or its user."""
     return {
         "platform": _platform(),
         "processor": _processor(),

@@ -46,15 +46,15 @@ class Played(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeJob:
-    """Job of one episode.
+    """Job that plays one episode.
 
     Attributes:
         scenario: Resolved scenario.
         scenario_sha256: Digest of the scenario.
         split: Split of the seed.
-        contender: Contender; a learned one with its checkpoint.
+        contender: Contender; a learned contender has a checkpoint.
         seed: Episode seed.
-        folder: Results folder, which a checkpoint's path may be relative to.
+        folder: Results folder, to which the path of a checkpoint may be relative.
         energy: Measurement of energy.
         keep_queue: Whether to store the queue over time for the report's picture.
     """
@@ -79,11 +79,13 @@ class EpisodeJob:
         return (self.scenario_sha256, self.split, self.contender.identity, self.seed)
 
     def run(self, report: Callable[[Any], None]) -> Row:
-        """Run the episode and return its row; only the beginning is reported.
+        """Run the episode and return its row.
+
+        Only the beginning of the episode is reported, by :data:`~sysgym.bench.run.pool.PLAYING`.
 
         Raises:
-            UnknownName: There is no such split.
-            SysgymError: The seed is not in the split, so that the row would be mislabelled.
+            UnknownName: If there is no such split.
+            SysgymError: If the seed is not in the split, so that the row would be mislabelled.
         """
         splits = self.scenario["splits"]
         if self.split not in splits:
@@ -122,14 +124,14 @@ class EpisodeJob:
 
 
 def compile_for_workers(names: Iterable[str]) -> None:
-    """Compile code that is not in the cache, so that workers do not compile it once each.
+    """Compile code that is not in the cache, so that not every worker compiles it.
 
     Args:
-        names: Families of the episodes; families of plugins, known to workers only, are left to them.
+        names: Families of the episodes. Families of plugins that only workers load are ignored.
     """
     known = families()
     entries = {known[name].compile for name in names if name in known}
-    with interrupts_deferred():  # between two functions, the compiler's destructors would lose one
+    with interrupts_deferred():  # an interrupt in one of the compiler's destructors would be lost
         for entry in sorted(entries - {""}):
             load_entry(entry)()
 
@@ -142,19 +144,19 @@ def make_contender(
     render_mode: str | None = None,
     backend: str | None = None,
 ) -> tuple[gym.Env[Any, Any], Agent]:
-    """Return an environment and the contender's agent; the environment has the contender's transport, if any.
+    """Make an environment, with the contender's transport if there is one, and the contender's agent.
 
     Args:
         scenario: Resolved scenario.
         split: Split of the episodes.
         contender: Contender.
-        folder: Folder that the checkpoint's path is relative to.
+        folder: Folder to which the path of the checkpoint is relative.
         render_mode: Render mode of the environment.
         backend: Backend of the environment; None: its default.
 
     Raises:
-        UnknownName: There is no such environment.
-        SysgymError: The checkpoint is missing or invalid, or the environment cannot be made.
+        UnknownName: If there is no such environment.
+        SysgymError: If the checkpoint is missing or invalid, or the environment cannot be made.
     """
     check_registered(scenario["env_id"])
     family = get_family(scenario["family"])
@@ -171,7 +173,7 @@ def make_contender(
         **parameters,
     )
     arguments = {**family.agent_arguments(scenario["env_id"]), **environment_arguments(agent)}
-    # The return of a row is that of the scenario's reward, whichever the agent was trained with.
+    # The return in a row is that of the scenario's reward, even if the agent was trained with another reward.
     arguments.pop("reward", None)
     if family.transports is not None:
         name = contender.transport
@@ -180,7 +182,7 @@ def make_contender(
     arguments |= {} if backend is None else {"backend": backend}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LongEpisode)  # the command has printed an estimate already
-        # The checker tests every step, for authors of environments, and costs time.
+        # The environment checker tests every step, which costs time and serves only authors of environments.
         try:
             env = gym.make(
                 scenario["env_id"],
@@ -200,7 +202,7 @@ def make_contender(
 def _other_environment(
     contender: Contender, agent: Agent, scenario: Mapping[str, Any], argument: str
 ) -> SysgymError:
-    """Return the error for an agent whose environment has an argument that the scenario's lacks."""
+    """Return the error for an agent that needs an argument which the scenario's environment lacks."""
     trained = getattr(getattr(agent, "meta", None), "env_id", "another environment")
     value = environment_arguments(agent)[argument]
     return SysgymError(
@@ -216,16 +218,16 @@ def play(
     seed: int,
     each_step: Callable[[int, dict[str, Any]], None] | None = None,
 ) -> Played:
-    """Run the episode of a seed.
+    """Play one episode.
 
     Args:
         env: Environment.
         agent: Agent.
         seed: Episode seed.
-        each_step: Called after every step with its number and info.
+        each_step: Callback that receives the number and the info of every step.
 
     Raises:
-        SysgymError: The last info of the environment has no metrics of the episode.
+        SysgymError: If the last info of the environment has no metrics of the episode.
     """
     observation, info = env.reset(seed=seed, options={"episode_seed": seed})
     agent.begin(env)

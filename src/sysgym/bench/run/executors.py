@@ -1,4 +1,4 @@
-"""Executors: where the jobs of a benchmark run."""
+"""Executors, which run the jobs of a benchmark on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXECUTORS = {
     SLURM: "jobs of Slurm (extra slurm)",
     SLURM_HERE: "the same jobs as processes of this machine",
 }
-"""Executors by name, and what they are."""
+"""Descriptions of the executors by name."""
 
 
 class Executor(Protocol):
@@ -33,14 +33,15 @@ class Executor(Protocol):
         """Yield events of jobs as they happen; closing the iterator stops all jobs.
 
         Args:
-            next_job: Returns a job that can start now, or None. The run ends when none can and none runs.
+            next_job: Returns a job that can start now, or None. The run ends when it returns None and no job
+                is running.
             plugins: Python files that every process imports first.
             episode_limit_s: Time limit of an episode, s; None: none.
         """
 
 
 class LocalExecutor:
-    """Executor with processes of this machine.
+    """Executor that runs jobs in processes on this machine.
 
     Args:
         n_workers: Number of processes.
@@ -75,15 +76,16 @@ def make_executor(
 
     Args:
         name: One of :data:`EXECUTORS`.
-        folder: Results folder; for a cluster on a file system that its machines share.
-        n_workers: Number of processes; for a cluster most tasks at a time, 0: as many as it has CPUs.
-        address: Address of a Ray cluster; None: one of this machine's processes.
-        options: Parameters of Slurm jobs, as submitit's ``AutoExecutor`` takes them.
+        folder: Results folder; for a cluster, on a file system that its machines share.
+        n_workers: Number of processes; for a cluster, the maximum number of concurrent tasks, where 0 is the
+            default of the cluster's backend.
+        address: Address of a Ray cluster; None: a new cluster of processes on this machine.
+        options: Parameters of Slurm jobs, as accepted by submitit's ``AutoExecutor``.
 
     Raises:
-        UnknownName: There is no such executor.
-        SysgymError: An option belongs to another executor, or the cluster cannot be reached.
-        MissingExtra: The library of the cluster is not installed.
+        UnknownName: If there is no such executor.
+        SysgymError: If an option belongs to another executor, or the cluster cannot be reached.
+        MissingExtra: If the library of the cluster is not installed.
     """
     if name not in EXECUTORS:
         raise UnknownName("executor", name, EXECUTORS)

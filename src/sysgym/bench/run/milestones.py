@@ -1,4 +1,4 @@
-"""Time at which a training reached the best heuristic on the validation split."""
+"""Milestones: the effort after which a training reached the best heuristic on the validation split."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Reached(NamedTuple):
     Attributes:
         heuristic: Name of the best heuristic.
         target: Mean return of that heuristic on the validation split.
-        steps: Steps of the first checkpoint with at least this mean return; None if there is none.
-        energy_kwh: Energy used until then; None if unknown.
+        steps: Number of steps of the first checkpoint with at least this mean return; None if there is none.
+        energy_kwh: Energy used up to that checkpoint, kWh; None if unknown.
     """
 
     heuristic: str
@@ -60,7 +60,11 @@ class Milestones:
     tunings: Mapping[str, str] = field(default_factory=dict)
 
     def with_constants(self, chosen: Mapping[str, Contender]) -> Milestones:
-        """Return the job with the heuristics that the tunings of these names have chosen."""
+        """Return the job with tuned heuristics.
+
+        Args:
+            chosen: Name of a tuning -> heuristic with the chosen constants.
+        """
         heuristics = (
             chosen[self.tunings[one.name]] if one.name in self.tunings else one for one in self.heuristics
         )
@@ -87,7 +91,7 @@ class Milestones:
         }
 
     def run(self, report: Callable[[Any], None]) -> None:
-        """Evaluate everything and write ``validation.json`` into the folder of the training."""
+        """Evaluate all checkpoints and heuristics; write ``validation.json`` in the training's folder."""
         trained = self.training.finished()
         if trained is None:
             raise RuntimeError(f"{self.training.name} is not finished")
@@ -113,7 +117,7 @@ class Milestones:
 
 
 def _checkpoints(folder: Path, final: Path, total_steps: int) -> Iterator[tuple[int, Path]]:
-    """Yield steps and path of every checkpoint, the final one last."""
+    """Yield the number of steps and the path of every checkpoint, with the final checkpoint last."""
     found = {
         int(match[1]): path
         for path in (folder / "checkpoints").glob("step_*")
@@ -124,7 +128,7 @@ def _checkpoints(folder: Path, final: Path, total_steps: int) -> Iterator[tuple[
 
 
 def reached(folder: Path) -> Reached | None:
-    """Return the milestone in a training's folder; None without an evaluation on the validation split."""
+    """Return the milestone stored in a training's folder; None if the training was not evaluated."""
     try:
         data = read_record(ValidationFields, folder / VALIDATION)
     except SysgymError:
@@ -138,13 +142,15 @@ def reached(folder: Path) -> Reached | None:
     if index is None:
         return Reached(best, heuristics[best], None, None)
     steps = checkpoints[index][0]
-    # The final checkpoint is made at the end of the training, whatever its number of steps.
+    # The final checkpoint includes the energy of the whole training, even beyond the requested steps.
     final = index == len(checkpoints) - 1
     return Reached(best, heuristics[best], steps, energy_at(folder, None if final else steps))
 
 
 def energy_at(folder: Path, steps: int | None) -> float | None:
-    """Return the energy that a training used up to a number of steps, kWh, interpolated between records.
+    """Return the energy that a training used up to a number of steps, kWh; None if unknown.
+
+    The energy is interpolated linearly between records.
 
     Args:
         folder: Folder of the training.

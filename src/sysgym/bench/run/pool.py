@@ -1,7 +1,7 @@
-"""Worker processes that survive failed jobs and end at once on request or with their parent.
+"""Pool of worker processes that survive failed jobs and end immediately on request or with their parent.
 
-`concurrent.futures` gives up the whole pool when one worker is killed, and Ctrl-C prints a traceback from
-every worker. Here each worker has its own pipe, and the death of a worker fails only its job.
+In `concurrent.futures`, a killed worker breaks the whole pool, and Ctrl-C prints a traceback from every
+worker. In this module, each worker has its own pipe, and only the job of a killed worker fails.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ ONE_THREAD: Mapping[str, str] = {
         "VECLIB_MAXIMUM_THREADS",
     )
 }
-"""Environment variables of workers: one thread each, as the processes run in parallel."""
+"""Environment variables that limit a worker to one thread, since workers run in parallel."""
 
 SAFE_IMPORTS: Mapping[str, str] = {"PYTHONSAFEPATH": "1"}
 """Environment variables of Python processes that must not import from the current folder."""
 
 EPISODE_LIMIT_S = 3600.0
-"""Default time limit of an episode, far longer than any regular episode."""
+"""Default time limit of an episode, s; far longer than any regular episode."""
 
 PLAYING = "playing"
-"""Report of a job after importing and compiling: its time limit starts now."""
+"""Report of a job that has finished importing and compiling, which starts its time limit."""
 
 GRACE_S = 5.0
-"""Time for a worker to end before it is killed."""
+"""Time in which a worker can end by itself before it is killed, s."""
 
 
 class Job(Protocol):
-    """Work for another process; must be picklable."""
+    """Job for another process; must be picklable."""
 
     @property
     def label(self) -> str:
         """Name of the job in messages."""
 
     def run(self, report: Callable[[Any], None]) -> Any:
-        """Do the work and return its result; ``report`` sends progress to the parent."""
+        """Run the job and return its result; ``report`` sends progress to the parent process."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,11 @@ Event = Progress | Done | Failed
 
 
 def _context() -> BaseContext:
-    """Return the start method of workers: where possible, forks of one process with all imports loaded.
+    """Return the multiprocessing context of workers.
 
-    That process lives as long as this one, so that every worker but the first starts in milliseconds. It has
-    one thread, and shares only the module search path with this process.
+    Where possible, workers are forked from a server process in which all imports are loaded. The server
+    lives as long as this process, so that every worker but the first starts in milliseconds. It has one
+    thread and shares only the module search path with this process.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
         return multiprocessing.get_context("spawn")
@@ -131,7 +132,7 @@ class _Worker:
         return True
 
     def end_after(self, limit_s: float) -> None:
-        """Limit the time of the job from now on."""
+        """Set the time limit of the job, which starts now."""
         self.limit_s, self.ends_s = limit_s, time.monotonic() + limit_s
 
     def kill(self) -> None:
@@ -141,7 +142,7 @@ class _Worker:
         self.connection.close()
 
     def stop(self) -> None:
-        """Let an idle process leave by itself, so that it frees what it shares; end a busy one at once."""
+        """Let an idle process exit by itself, so that it frees shared resources; terminate a busy process."""
         if self.job is None:
             self.connection.close()
         elif self.process.is_alive():
@@ -156,16 +157,17 @@ def run_jobs(
 ) -> Generator[Event]:
     """Yield events of jobs as they happen.
 
-    Closing the iterator, or an exception at a ``yield`` such as KeyboardInterrupt, stops all workers at once.
+    Closing the iterator, or an exception at a ``yield`` such as KeyboardInterrupt, stops all workers
+    immediately.
 
     Args:
-        next_job: Returns a job that can start now, or None. It is called whenever a worker is idle; the run
-            ends when no worker is busy and it returns None.
-        n_workers: Maximum number of processes; they are started as needed.
+        next_job: Returns a job that can start now, or None. The function is called whenever a worker is idle;
+            the run ends when it returns None and no worker is busy.
+        n_workers: Maximum number of processes, which are started as needed.
         plugins: Python files that every worker imports first, provided that their digests are unchanged.
-        limit_s: Time limit of a job after its report :data:`PLAYING`, s; None: none. The time before that
-            report is limited to an hour, or to the limit if that is longer. A job that exceeds its limit is
-            :class:`TimedOut`, and its worker is replaced.
+        limit_s: Returns the time limit of a job after its report :data:`PLAYING`, s; None: no limit. If there
+            is a limit, the time before that report is limited too, to the limit or to an hour, whichever is
+            longer. A job that exceeds its limit is :class:`TimedOut`, and its worker is replaced.
     """
     workers: list[_Worker] = []
     try:
@@ -206,11 +208,11 @@ def _hand_out(
             workers.remove(worker)
         else:
             workers.append(_Worker(plugins))
-            workers[-1].give(job)  # if this one is dead too, the job fails when its answer is awaited
+            workers[-1].give(job)  # if it has died too, the job fails when its result is received
 
 
 def _receive(worker: _Worker, limit_s: Callable[[Job], float | None]) -> Event | None:
-    """Return a worker's event; None if it only reports the start of the time limit."""
+    """Return the event of a worker; None for a message that only starts a time limit."""
     job = worker.job
     assert job is not None
     try:
@@ -258,8 +260,8 @@ def _stop(workers: Sequence[_Worker]) -> None:
 
 
 def _work(connection: Connection, plugins: tuple[PluginFile, ...], variables: Mapping[str, str]) -> None:
-    """Run jobs until there are no more; main function of a worker."""
-    os.environ.clear()  # the forked process has the variables of its own start
+    """Run jobs until the parent closes the connection; main function of a worker."""
+    os.environ.clear()  # a forked process has the variables of the server process
     os.environ.update(variables)
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
@@ -287,7 +289,7 @@ def _work(connection: Connection, plugins: tuple[PluginFile, ...], variables: Ma
 
 
 def _leave_with_parent() -> None:
-    """End this process when its parent ends, since two trainings must never write to one checkpoint."""
+    """End this process when its parent ends, since two trainings must not write to the same checkpoint."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -310,7 +312,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _start_resource_tracker() -> None:
-    """Start multiprocessing's own process beside the first worker; starting it unblocks Ctrl-C."""
+    """Start multiprocessing's resource tracker before the first worker, because its start unblocks Ctrl-C."""
     if os.name != "nt":
         from multiprocessing import resource_tracker
 
@@ -319,7 +321,10 @@ def _start_resource_tracker() -> None:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C to the end of the block; processes started inside never receive it. Not on Windows."""
+    """Delay Ctrl-C until the end of the block; processes started in the block never receive Ctrl-C.
+
+    On Windows, this has no effect.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

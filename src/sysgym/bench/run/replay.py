@@ -1,4 +1,4 @@
-"""Replay of rows, with comparison of every number, bit by bit."""
+"""Replay of rows, with a bitwise comparison of every number."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Replay:
 
     Attributes:
         label: Name of the row in messages.
-        differences: Metric -> (recorded, replayed) where they differ.
-        other_versions: Package -> (recorded version, present version) where they differ.
+        differences: Metric -> (recorded value, replayed value), for values that differ.
+        other_versions: Package -> (recorded version, present version), for versions that differ.
     """
 
     label: str
@@ -36,10 +36,11 @@ class Replay:
     other_versions: Mapping[str, tuple[str | None, str | None]]
 
     def raise_if_different(self) -> None:
-        """Raise if the row does not replay.
+        """Raise an exception if the replay differs from the row.
 
         Raises:
-            ResultMismatch: Names the row, and the metrics and versions that differ.
+            ResultMismatch: If the replay differs. The message states the row, and the metrics and versions
+                that differ.
         """
         if not self.differences:
             return
@@ -90,7 +91,7 @@ def replay(
     trust: bool = False,
     episode_limit_s: float | None = None,
 ) -> Iterator[Replay]:
-    """Replay rows from the scenarios in the rows, and yield their comparisons.
+    """Replay rows with the scenarios stored in them, and yield the comparisons.
 
     Args:
         rows: Rows to replay.
@@ -98,12 +99,13 @@ def replay(
         n_workers: Number of processes.
         plugins: The user's own files, which need no trust.
         trust: Whether code in the folder may run: files that rows name, and checkpoints with code.
-        episode_limit_s: Time limit of an episode, s; an episode that exceeds it differs from its row. None:
-            no limit.
+        episode_limit_s: Time limit of an episode, s; an episode that exceeds the limit counts as different
+            from its row. None: no limit.
 
     Raises:
-        ResultMismatch: A scenario, a checkpoint or a user's file differs from the one the row was made with.
-        SysgymError: A row cannot be replayed.
+        ResultMismatch: If a scenario, a checkpoint or a user's file differs from the one the row was made
+            with.
+        SysgymError: If a row cannot be replayed.
     """
     jobs = [_job(row, folder, trust) for row in rows]
     by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}  # a cell can occur twice
@@ -131,7 +133,7 @@ def _unfinished(recorded: Row, reason: str) -> Replay:
 
 
 def compare(recorded: Row, replayed: Row) -> Replay:
-    """Return the differences between two rows, without tolerance; wall time and energy are not compared."""
+    """Return the differences between two rows, without tolerance; times and energy are not compared."""
     ours = {**recorded.metrics, "return": recorded.total_reward, "steps": recorded.steps}
     theirs = {**replayed.metrics, "return": replayed.total_reward, "steps": replayed.steps}
     differences = {
@@ -146,7 +148,7 @@ def compare(recorded: Row, replayed: Row) -> Replay:
 def other_versions(
     recorded: Mapping[str, str], *, learned: bool = False
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Return the versions that differ from those of a row: package -> (recorded, present)."""
+    """Return the present versions that differ from those of a row, as package -> (recorded, present)."""
     here = versions(learned=learned)
     return {
         name: (recorded.get(name), here.get(name))
@@ -156,14 +158,14 @@ def other_versions(
 
 
 def check_source(row: Row, folder: Path) -> None:
-    """Check that a row's scenario and checkpoint are those that it was made with.
+    """Check that the scenario and the checkpoint of a row have the digests in the row.
 
     Args:
         row: The row.
         folder: Results folder with the checkpoint.
 
     Raises:
-        ResultMismatch: One of them differs.
+        ResultMismatch: If the scenario or the checkpoint differs.
     """
     digest = scenario_from_resolved(row.scenario_resolved).sha256()
     if digest != row.scenario_sha256:
@@ -181,7 +183,16 @@ def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
 
 
 def check_checkpoint(contender: Contender, label: str, folder: Path) -> None:
-    """Raise ResultMismatch unless a contender's checkpoint has the digest that its row names."""
+    """Check that the checkpoint of a contender has the digest in its row.
+
+    Args:
+        contender: Contender of the row.
+        label: Name of the row in messages.
+        folder: Results folder with the checkpoint.
+
+    Raises:
+        ResultMismatch: If the checkpoint differs.
+    """
     path = contender.checkpoint_path(folder)
     if path is None:
         return

@@ -1,4 +1,4 @@
-"""Execution of a plan: finished parts are kept, the rest goes to workers, and rows are written at once."""
+"""Execution of a plan: finished parts are kept, workers run the rest, and each row is written immediately."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Observer:
     """Observer of a run; its methods do nothing unless overridden."""
 
     def begin(self, *, n_cells: int, n_kept: int, trainings: Sequence[Training]) -> None:
-        """Called at the beginning; ``trainings`` are those that are not finished."""
+        """Called at the beginning, with the trainings that are not finished."""
 
     def note(self, text: str) -> None:
         """Called with a message for the user."""
 
     def episode(self, row: Row) -> None:
-        """Called after an episode, with its row on disk."""
+        """Called after an episode, when its row is on disk."""
 
     def training_steps(self, training: Training, steps: int) -> None:
-        """Called with the number of steps that a training has done."""
+        """Called with the number of steps that a training has completed."""
 
     def trained(self, training: Training, result: Trained) -> None:
         """Called after a training."""
@@ -85,7 +85,10 @@ class Outcome:
 
 
 class _Agenda:
-    """Queue of jobs: trainings and tunings first; other workers get episodes that wait for none of them."""
+    """Queue of jobs: trainings, then tunings, then episodes that depend on neither, then milestones.
+
+    Episodes that depend on a training or a tuning are queued when it has finished.
+    """
 
     def __init__(self, plan: Plan, folder: Path, energy: EnergySettings) -> None:
         self._folder, self._energy = folder, energy
@@ -145,7 +148,7 @@ class _Agenda:
         return self._job(replace(cell, contender=tuning.chosen(tuned)), None)
 
     def _add_milestones(self, name: str) -> None:
-        """Add the milestones of a training as soon as it and the tunings of its heuristics have finished."""
+        """Queue the milestones of a training if the training and its heuristics' tunings have finished."""
         milestones, trained = self._milestones.get(name), self._trained.get(name)
         if (
             milestones is None
@@ -176,7 +179,7 @@ class _Agenda:
 
     @property
     def has_jobs(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether there are jobs that can start now."""
         return bool(self.trainings or self.tunings or self.episodes or self.milestones)
 
     def next_job(self) -> Job | None:
@@ -205,23 +208,24 @@ def run_plan(
 
     Args:
         plan: The plan.
-        folder: Results folder; rows of earlier runs are kept if they belong to this plan and these versions.
+        folder: Results folder. Rows of earlier runs are kept if they belong to this plan and were made with
+            the present versions.
         n_workers: Number of processes.
-        executor: What does the jobs; None: processes of this machine.
+        executor: Executor of the jobs; None: processes on this machine.
         plugins: The user's files.
         observer: Observer of the run.
         command: The user's command, for the report.
         energy: Measurement of energy; None: by CPU time, with the world's mean carbon intensity.
-        episode_limit_s: Time limit of an episode, s; an episode that exceeds it has failed. None: no limit.
+        episode_limit_s: Time limit of an episode, s; an episode that exceeds the limit fails. None: no limit.
 
     Returns:
         Outcome of the run.
 
     Raises:
-        SysgymError: Another run is writing to the folder, or the results cannot be read.
-        StorageError: The disk is full, or the folder cannot be written to.
-        MissingExtra: The library for measuring energy is not installed.
-        KeyboardInterrupt: Workers are stopped, all finished rows are on disk.
+        SysgymError: If another run is writing to the folder, or the results cannot be read.
+        StorageError: If the disk is full, or the folder cannot be written to.
+        MissingExtra: If the library for measuring energy is not installed.
+        KeyboardInterrupt: The user pressed Ctrl-C; the workers are stopped and all finished rows are on disk.
     """
     observer, energy = observer or Observer(), energy or DEFAULT
     check_method(energy.method)
@@ -267,7 +271,7 @@ def run_plan(
 
 
 def _take_shards(folder: Path, results: ResultsFile) -> int:
-    """Move rows of tasks that outlived their benchmark into the results; return how many were new."""
+    """Move the rows of leftover shards into the results; return the number of new rows."""
     present = {row.key for row in results.rows}
     before = len(present)
     for path, rows in leftover_rows(folder):
@@ -316,7 +320,7 @@ def _handle(
     elif isinstance(event, Failed):
         _record_failure(event, agenda, outcome, observer, folder)
     elif isinstance(job, Milestones):
-        pass  # it has written its file and has no row
+        pass  # the job has written its own file and has no row
     elif isinstance(job, Training):
         agenda.release(job, event.result)
         observer.trained(job, event.result)
@@ -348,7 +352,7 @@ def _record_failure(
 
 
 class _Record:
-    """``run.json``: the suite, the machine, and every session of the benchmark."""
+    """Writer of ``run.json``: the suite and every session of the benchmark with its machine."""
 
     def __init__(
         self, folder: Path, plan: Plan, command: str | None, energy: EnergySettings, observer: Observer

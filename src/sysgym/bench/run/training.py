@@ -1,4 +1,4 @@
-"""Trainings of a suite, each in a folder from which an interrupted training is resumed."""
+"""Trainings of a suite, each with a folder from which an interrupted training is resumed."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Training:
     """Job that trains one agent on the train split of one scenario.
 
     Attributes:
-        name: Name, unique within the suite, also of the folder.
+        name: Name of the training and of its folder, unique within the suite.
         agent: Learning algorithm.
-        scenario: Name or path.
+        scenario: Name or path of the scenario.
         scenario_sha256: Digest of the scenario.
         total_steps: Number of environment steps.
         seed: Training seed.
@@ -74,10 +74,10 @@ class Training:
     def from_spec(
         cls, spec: TrainingSpec, scenario: Scenario, results: Path, plugins: Iterable[Plugin] = ()
     ) -> Training:
-        """Return the training that a suite describes, with a folder inside the results folder.
+        """Return a training of a suite, with a folder inside the results folder.
 
         Args:
-            spec: The training as the suite describes it.
+            spec: Description of the training in the suite.
             scenario: Scenario of the training.
             results: Results folder.
             plugins: The user's loaded files.
@@ -109,7 +109,7 @@ class Training:
         return f"training {self.name}"
 
     def identity(self) -> dict[str, Any]:
-        """Return the values by which a folder is recognised as one of this training."""
+        """Return the values that identify the training in its folder."""
         identity = {
             "agent": self.agent,
             "scenario_sha256": self.scenario_sha256,
@@ -123,7 +123,7 @@ class Training:
         return {**identity, "plugins": list(self.plugins)} if self.plugins else identity
 
     def finished(self) -> Trained | None:
-        """Return the result if the training is finished with its checkpoint unchanged, otherwise None."""
+        """Return the result if the training is finished and its checkpoint is unchanged, otherwise None."""
         folder = Path(self.folder)
         try:
             done = read_record(TrainedFields, folder / FINISHED)
@@ -137,7 +137,11 @@ class Training:
         return Trained(checkpoint, done["sha256"], done["wall_s"])
 
     def move_stale_aside(self) -> Path | None:
-        """Rename the folder of a different training of this name; return the new path, or None."""
+        """Rename the folder if it belongs to a different training of this name.
+
+        Returns:
+            The new path; None if the folder was not renamed.
+        """
         folder = Path(self.folder)
         if not folder.exists() or _read(folder / STARTED) == self.identity():
             return None
@@ -149,7 +153,7 @@ class Training:
         return aside
 
     def run(self, report: Callable[[Any], None]) -> Trained:
-        """Train, or resume the training; reports the number of steps done."""
+        """Start or resume the training, and report the number of completed steps."""
         from sysgym.agents.learned import train
 
         began_s = time.perf_counter()

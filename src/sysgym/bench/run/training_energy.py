@@ -1,4 +1,4 @@
-"""Energy of a training over its steps, from which the energy to reach a score is read."""
+"""Energy of a training over its steps, from which the energy to reach a score is determined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADDED = ("energy_kwh", "co2e_operational_g", "co2e_embodied_g")
 
 
 class EnergyRecord:
-    """Energy of a training over its steps and all its sessions, in ``energy.json``.
+    """Recorder of a training's energy over its steps and all its sessions, in ``energy.json``.
 
     Args:
         folder: Folder of the training.
@@ -31,7 +31,7 @@ class EnergyRecord:
         self._points = read_energy(folder)
         nothing = settings.account(0.0, 0.0)
         self._base = self._points[-1][1] if self._points else nothing
-        # Records of an earlier session with another measurement cannot be continued.
+        # Records of an earlier session that was measured in another way cannot be continued.
         self.whole = measured_alike(self._base) == measured_alike(nothing)
         self._meter = start_meter(settings)
 
@@ -40,7 +40,7 @@ class EnergyRecord:
         return account | {name: account[name] + self._base[name] for name in ADDED}
 
     def note(self, steps: int) -> None:
-        """Store a record if the last one is old enough."""
+        """Store a record if enough steps have passed since the last one."""
         if self.whole and (not self._points or steps >= self._points[-1][0] + self._every):
             self._add(steps)
 
@@ -48,7 +48,7 @@ class EnergyRecord:
         """Return the record of the whole training; None if the measurement differed between sessions."""
         if not self.whole:
             return None
-        # Trainers finish whole roll-outs or generations and can exceed the requested number of steps.
+        # Algorithms finish whole rollouts or generations and can exceed the requested number of steps.
         self._add(max([steps, *(point for point, _ in self._points)]))
         return self._points[-1][1]
 
@@ -58,7 +58,7 @@ class EnergyRecord:
 
 
 def read_energy(folder: Path) -> list[tuple[int, dict[str, Any]]]:
-    """Return pairs of number of steps and energy record in a training's folder; empty if there are none."""
+    """Return the pairs (number of steps, energy record) in a training's folder; empty if there are none."""
     try:
         return [(steps, account) for steps, account in read_record(EnergyPoints, folder / ENERGY)]
     except SysgymError:

@@ -1,4 +1,4 @@
-"""Choice of a contender's constants on other episodes than those of the test, before the test."""
+"""Tuning of a contender's constants before the test, on episodes other than those of the test."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Tuning:
         contender: Contender without the constants of the grid.
         points: Parameters of every point.
         constants: Names of the constants of the grid.
-        task_split: Split that the contender plays with the constants; with the scenario, it names the task.
-        split: Split of the episodes on which constants are chosen.
-        seeds: Episode seeds.
-        score: What is averaged: :data:`RETURN`, or a key in ``episode_metrics``.
+        task_split: Split of the task in which the contender plays with the chosen constants.
+        split: Split of the episodes on which the constants are chosen.
+        seeds: Seeds of these episodes.
+        score: Quantity to average: :data:`RETURN`, or a key of ``episode_metrics``.
         higher_is_better: Whether the best point has the highest mean.
-        file: Where the result is stored.
+        file: Path of the file in which the result is stored.
     """
 
     scenario: Mapping[str, Any]
@@ -79,15 +79,15 @@ class Tuning:
         """Return the tuning of a suite's contender, with a file inside the results folder.
 
         Args:
-            spec: The task's tuning.
-            item: The contender as the suite describes it, with a grid.
-            contender: The same contender, to be played.
+            spec: Description of the tuning in the task.
+            item: Description of the contender in the suite, with a grid.
+            contender: The same contender.
             scenario: Scenario of the task.
             task_split: Split of the task.
             results: Results folder.
 
         Raises:
-            SysgymError: The contender is learned.
+            SysgymError: If the contender is learned.
         """
         if contender.learned:
             raise SysgymError(
@@ -111,7 +111,7 @@ class Tuning:
 
     @property
     def name(self) -> str:
-        """Name, unique within the suite and distinct from those of trainings."""
+        """Name, unique within the suite and different from the names of trainings."""
         return f"tuning {self.contender.name} for {self.scenario['name']}, {self.task_split}"
 
     @property
@@ -120,7 +120,7 @@ class Tuning:
         return f"{self.name} on the {self.split} split"
 
     def identity(self) -> dict[str, Any]:
-        """Return the values by which a file is recognised as one of this tuning."""
+        """Return the values that identify the tuning in its file."""
         found = {
             "scenario_sha256": self.scenario_sha256,
             "contender": list(map(str, self.contender.identity)),
@@ -139,7 +139,7 @@ class Tuning:
         try:
             record = read_record(TunedFields, Path(self.file))
         except SysgymError:
-            return None  # missing or damaged: it is done again
+            return None  # missing or damaged: the tuning is repeated
         if record["identity"] != self.identity() or len(record["scores"]) != len(self.points):
             return None
         return self._tuned(record["scores"])
@@ -149,7 +149,7 @@ class Tuning:
         return replace(self.contender, parameters=tuple(tuned.parameters.items()))
 
     def words(self, tuned: Tuned) -> str:
-        """Return the choice in words, such as ``alpha = 0.25, the best of 7``."""
+        """Return the choice as text, such as ``alpha = 0.25, the best of 7 on 20 episodes of validation``."""
         constants = ", ".join(f"{name} = {tuned.parameters[name]}" for name in self.constants)
         return f"{constants}, the best of {len(self.points)} on {len(self.seeds)} episodes of {self.split}"
 
@@ -162,7 +162,7 @@ class Tuning:
         return self._tuned(scores)
 
     def _tuned(self, scores: list[float]) -> Tuned:
-        # The first of equal points wins: a grid begins with the usual values.
+        # Of equal points, the first one is chosen, because a grid begins with the usual values.
         best = int(np.argmax(scores) if self.higher_is_better else np.argmin(scores))
         return Tuned(self.points[best], tuple(scores))
 

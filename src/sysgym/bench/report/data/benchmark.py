@@ -30,10 +30,10 @@ RETURN = "return"
 """Name of the sum of rewards, which can be used like a metric."""
 
 ALL_IN_COLOUR = 8
-"""With at most this many contenders, pictures show all of them in colour."""
+"""Maximum number of contenders for which pictures show all contenders in colour."""
 
 N_BEST = 3
-"""Number of best contenders shown in colour if there are more."""
+"""Number of best contenders shown in colour if there are more than :data:`ALL_IN_COLOUR`."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,12 @@ class Score:
 
     Attributes:
         estimate: Average over episodes with its interval, in SI units.
-        best: Whether it is the best of the competitors.
-        tied: Whether it does not differ significantly from the best.
-        difference: Difference to the reference, in SI units; None for the reference itself.
+        best: Whether the contender is the best of the competitors.
+        tied: Whether the contender is the best, or does not differ significantly from the best.
+        difference: Difference to the reference, in SI units; None for the reference itself, and without
+            common seeds.
         n_runs: Number of trainings (1 for agents that are not learned).
-        n_seeds: Number of episodes of each.
+        n_seeds: Number of episodes of each training.
     """
 
     estimate: Interval
@@ -65,7 +66,8 @@ class ScenarioResult:
         evaluation: Evaluation of the scenario's environment.
         players: Contenders in the order of the report.
         metrics: Columns, the most important first; metrics without values are left out.
-        reference: Contender that the others are compared with; replaced by another one if it has no rows.
+        reference: Contender with which the others are compared; if it has no rows, the first competitor is
+            used instead.
         title: Title of the scenario.
         description: Description of the scenario.
     """
@@ -114,7 +116,7 @@ class ScenarioResult:
 
     @property
     def resolved(self) -> Mapping[str, Any]:
-        """The complete scenario in the rows, with all defaults."""
+        """Complete scenario in the rows, with all defaults."""
         return self._rows[0].scenario_resolved
 
     @property
@@ -179,7 +181,7 @@ class ScenarioResult:
         return float(np.median(times_ms)) if times_ms else None
 
     def invalid_share(self, player: str) -> float:
-        """Return the share of a contender's episodes that were not valid, as after a forbidden action."""
+        """Return the share of a contender's episodes that are not valid, such as with a forbidden action."""
         valid = [row.metrics.get("valid", 1.0) for row in self._rows if row.contender.name == player]
         return 1.0 - float(np.mean(valid)) if valid else 0.0
 
@@ -203,9 +205,10 @@ class ScenarioResult:
 
     @cached_property
     def in_colour(self) -> list[str]:
-        """Contenders shown in colour in pictures: all, or the most interesting if there are many.
+        """Contenders that pictures show in colour: all contenders or, if there are many, a selection.
 
-        These are the best in the first metric, the reference, learned agents and privileged agents.
+        The selection consists of the best in the first metric, the reference, learned agents and privileged
+        agents.
         """
         if len(self.players) <= ALL_IN_COLOUR:
             return [player.name for player in self.players]
@@ -222,7 +225,7 @@ class ScenarioResult:
 
     @cached_property
     def scores(self) -> dict[tuple[str, str], Score]:
-        """(Contender, metric) -> estimate, and comparisons with others; pairs without values are omitted."""
+        """Scores by contender and metric; pairs without values are omitted."""
         return {
             (name, metric.name): score
             for metric in self.metrics
@@ -230,7 +233,10 @@ class ScenarioResult:
         }
 
     def estimates_of(self, metric: str) -> dict[str, Interval]:
-        """Return the estimates of a metric, by contender; those without values are omitted."""
+        """Return the estimates of a metric, by contender; contenders without values are omitted.
+
+        There are no estimates of a metric that is not a column.
+        """
         if all(one.name != metric for one in self.metrics):
             return {}
         if metric not in self._estimates:
@@ -244,7 +250,7 @@ class ScenarioResult:
     def scores_of(self, metric: Metric) -> dict[str, Score]:
         """Return the estimates of a metric and comparisons with others, by contender.
 
-        Contenders without values are omitted. Comparisons are made anew with each call.
+        Contenders without values are omitted. Each call computes the comparisons again.
         """
         found: dict[str, Score] = {}
         estimates = self.estimates_of(metric.name)
@@ -270,7 +276,7 @@ class ScenarioResult:
     ) -> str | None:
         """Return the competitor with the best estimate; privileged agents do not compete.
 
-        Of equal estimates the one with the narrowest interval is the best.
+        If estimates are equal, the one with the narrowest interval is the best.
         """
         allowed = {player.name for player in self.players if not player.privileged}
         if among is not None:
@@ -288,7 +294,7 @@ class ScenarioResult:
         return None if pair is None else statistics.paired_difference(*pair, statistic=self._average)
 
     def pair(self, ours: str, theirs: str, metric: str) -> tuple[FloatArray, FloatArray] | None:
-        """Return the samples of two contenders on their common seeds."""
+        """Return the samples of two contenders on their common seeds; None without common seeds."""
         mine, other = self.sample(ours, metric), self.sample(theirs, metric)
         if mine is None or other is None:
             return None
@@ -307,7 +313,10 @@ class ScenarioResult:
 
     @property
     def focus(self) -> list[Metric]:
-        """The two metrics of a headline: the family's first metric (or its benefit), and its cost."""
+        """Metrics of the headline: the headline metric of the family (or its benefit), and the cost.
+
+        If the results have none of these metrics, the first two columns are used.
+        """
         by_name = {metric.name: metric for metric in self.metrics}
         evaluation = self.evaluation
         first = evaluation.headline if evaluation.headline.name in by_name else evaluation.benefit
@@ -337,7 +346,7 @@ class BenchmarkResult:
         description: Description of the suite.
         results: Results by scenario and split.
         players: All contenders in the order of the report.
-        reference: Contender that the others are compared with.
+        reference: Contender with which the others are compared.
         sittings: Sessions of the benchmark that made the rows.
         rows: All rows.
         warnings: Reasons to doubt the results.
@@ -362,11 +371,12 @@ def read_benchmark(folder: Path, reference: str | None = None) -> BenchmarkResul
 
     Args:
         folder: Results folder with ``results.jsonl`` and, optionally, ``run.json``.
-        reference: Contender to compare with; None: the family's if it has rows, else the first competitor.
+        reference: Contender with which the others are compared; None: that of the family if it has rows,
+            otherwise the first competitor.
 
     Raises:
-        SysgymError: There are no rows.
-        UnknownName: The reference has no rows.
+        SysgymError: If there are no rows.
+        UnknownName: If the reference has no rows.
     """
     rows = [_shown(row) for row in read_rows(folder)]
     record = read_record(folder)
@@ -416,7 +426,10 @@ def read_benchmark(folder: Path, reference: str | None = None) -> BenchmarkResul
 
 
 def _distinct(rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics in the rows without repetitions (such as those of small flows if all are small)."""
+    """Return the metrics in the rows, without those that have the same values as an earlier metric.
+
+    For example, if all flows are small, the metrics of small flows repeat those of all flows.
+    """
     columns: dict[tuple[float | None, ...], Metric] = {}
     for metric in metrics:
         column = tuple(row.metrics.get(metric.name) for row in rows)

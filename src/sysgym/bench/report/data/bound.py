@@ -16,7 +16,7 @@ def bound_of(benchmark: BenchmarkResult | ScenarioResult) -> str | None:
 
 
 def shares(result: ScenarioResult, player: str, target: str, metric: Metric) -> FloatArray | None:
-    """Return a contender's values relative to another's on the same seeds.
+    """Return the values of a contender relative to those of another one on the same seeds.
 
     If lower is better, the ratio is inverted, so that twice the delay is 0.5.
 
@@ -27,7 +27,8 @@ def shares(result: ScenarioResult, player: str, target: str, metric: Metric) -> 
         metric: The metric.
 
     Returns:
-        Shape (n_runs, n_seeds); None without common seeds or if the other's values are not all above zero.
+        Shape (n_runs, n_seeds). None without common seeds, if a value of the target is not above zero, or if
+        a value of the contender is negative although lower is better.
     """
     pair = result.pair(player, target, metric.name)
     if pair is None:
@@ -43,7 +44,7 @@ def shares(result: ScenarioResult, player: str, target: str, metric: Metric) -> 
 def gap(result: ScenarioResult, player: str) -> Interval | None:
     """Return the optimality gap of the result's first metric: the mean shortfall from the bound's value.
 
-    Episodes that are better than the bound's have no gap.
+    Episodes in which the contender is better than the bound have no gap.
 
     Args:
         result: Results of one scenario.
@@ -67,7 +68,7 @@ def has_gaps(result: ScenarioResult) -> bool:
 
 
 def overall_gap(benchmark: BenchmarkResult, player: str) -> Interval | None:
-    """Return the gap over all scenarios, each by its own first metric, with equal weights of episodes."""
+    """Return the mean gap in the first metrics of all scenarios, with equal weights of episodes."""
     strata = []
     for result in benchmark.results:
         bound = bound_of(result)

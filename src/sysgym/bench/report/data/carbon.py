@@ -29,7 +29,8 @@ class Cost:
     Attributes:
         name: Name of the training.
         steps: Number of environment steps.
-        account: Energy record, as in rows; None if it was not measured, or in different ways.
+        account: Energy record, as in rows; None if energy was not measured, or was measured in different
+            ways.
         reached: Effort to reach the best heuristic; None if it was not evaluated.
     """
 
@@ -62,7 +63,7 @@ COST_COLUMNS = ("training", "steps", "energy", "CO2e", "training energy to reach
 
 
 def costs(folder: Path) -> list[Cost]:
-    """Return the costs of the finished trainings in a results folder, by name."""
+    """Return the costs of the finished trainings in a results folder, sorted by name."""
     found = []
     for path in sorted((folder / TRAINING_FOLDER).glob(f"*/{FINISHED}")):
         if path.parent.name.startswith("aside-"):
@@ -87,7 +88,7 @@ def _ways(benchmark: BenchmarkResult, trainings: list[Cost]) -> dict[tuple[Any, 
 
 
 def refusal(benchmark: BenchmarkResult, trainings: list[Cost]) -> str | None:
-    """Return why energy is not compared; None if it is compared or was not measured."""
+    """Return the reason for not comparing energy; None if energy is compared or was not measured."""
     ways = _ways(benchmark, trainings)
     if len(ways) < 2:
         return None
@@ -103,7 +104,7 @@ class Worth:
     """Result per gram of CO2e, a column of one scenario's table.
 
     Attributes:
-        label: Quantity: the return, or the first metric if returns can be negative.
+        label: Quantity: the return, or the first suitable metric if not all mean returns are positive.
         values: Contender -> (amount per gram, grams per episode); contenders without energy are omitted.
     """
 
@@ -143,7 +144,7 @@ def worth_of(result: ScenarioResult) -> Worth | None:
 
 
 def _positive_metric(result: ScenarioResult, names: list[str]) -> Metric | None:
-    """Return the first metric that is better if higher and positive for all, as a quotient requires."""
+    """Return the first metric in which higher is better and all are positive, as a ratio requires."""
     for metric in result.metrics:
         scores = [result.scores.get((name, metric.name)) for name in names]
         if metric.higher_is_better and all(one is not None and one.estimate.value > 0.0 for one in scores):

@@ -1,4 +1,4 @@
-"""Training curves, from ``progress.csv`` in the folder of each training."""
+"""Training curves, read from ``progress.csv`` in the folder of each training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sysgym.scenarios.files import read_limited
 
 PROGRESS = "progress.csv"
 LARGEST_BYTES = 50_000_000
-"""Of that file."""
+"""Maximum size of ``progress.csv``."""
 
 STEPS = "total_steps"
 RETURN = "episode_return_mean"
@@ -49,14 +49,15 @@ class Curve:
         """Return the name of the training's scenario.
 
         Args:
-            names: Digest of a scenario -> name; without an entry, the name is taken from the training's.
+            names: Digest of a scenario -> name; if the digest is missing, the name is derived from that of
+                the training.
         """
         own = re.sub(r"-seed\d+$", "", self.name).removeprefix(f"{self.agent}-")
         return names.get(self.scenario_sha256, own)
 
 
 def read_curves(folder: Path) -> list[Curve]:
-    """Return the curves in a results folder, by name; unreadable ones are omitted."""
+    """Return the curves in a results folder, sorted by name; unreadable curves are omitted."""
     found = []
     for path in sorted((folder / TRAINING_FOLDER).glob(f"*/{PROGRESS}")):
         if not path.parent.name.startswith("aside-") and (curve := _read(path)) is not None:

@@ -1,4 +1,4 @@
-"""Reasons to doubt results: other versions, missing episodes, failures, few seeds."""
+"""Reasons to doubt results: different versions, missing episodes, failures, few seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headlines: one sentence for each scenario; a lead is stated only if it is significant."""
+"""Headlines: main findings in each scenario, as sentences; a lead is stated only if it is significant."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _leader(result: ScenarioResult, metric: Metric) -> str:
 
 
 def _some(result: ScenarioResult, names: Sequence[str], metric: str) -> str:
-    """Return names with their values; of many, the first few and the number of the others."""
+    """Return names with their values; of many names, the first ones and the number of the others."""
     told = names if len(names) <= MOST_TIED else names[: MOST_TIED - 1]
     words = [f"{name} ({_shown(result, name, metric)})" for name in told]
     if len(told) < len(names):
@@ -101,7 +101,7 @@ def relative(difference: float, base: float) -> str:
 
 
 def shown_interval(result: ScenarioResult, name: str, metric: str, *, bounds: bool = True) -> str:
-    """Return ``9.71 [9.70, 9.72] Mb/s``, or ``9.71 Mb/s``.
+    """Return an estimate as text, such as ``9.71 [9.70, 9.72] Mb/s`` or ``9.71 Mb/s``.
 
     Args:
         result: Results of one scenario.
@@ -121,10 +121,10 @@ def _shown(result: ScenarioResult, name: str, metric: str) -> str:
 
 
 def uncapitalized(text: str) -> str:
-    """Return a label in lower case for use inside a sentence; acronyms such as FCT and RTT are unchanged."""
+    """Return a label for use in a sentence: with a small first letter, except for acronyms such as FCT."""
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
 def listed(words: Sequence[str]) -> str:
-    """Return words as a list in a sentence."""
+    """Return words as an enumeration, such as ``a, b and c``."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

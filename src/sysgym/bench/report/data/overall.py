@@ -17,7 +17,7 @@ class Overall:
 
     Attributes:
         player: Name of the contender.
-        n_scenarios: Number of these scenarios.
+        n_scenarios: Number of shared scenarios.
         wins: Metric -> probability of beating the reference on a random scenario and seed, ties count half.
         gap: Mean shortfall from the privileged reference's value in every scenario's first metric; None
             without such a reference.

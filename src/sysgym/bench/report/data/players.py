@@ -1,4 +1,4 @@
-"""Contenders in a report, and what they may learn from."""
+"""Contenders in a report, with the episodes from which they may learn."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class Player:
 
     Attributes:
         name: Name in tables.
-        parts: Its agent, and its transport if it has one.
-        learned: Whether it plays a checkpoint, which was trained on episodes of a train split.
-        privileged: Whether it reads more than the observation.
-        fitted: Whether it is fitted to episodes of the train split when it begins, without a checkpoint.
-        constants: Parameters of its agent that differ from the defaults, such as ``alpha = 0.25``; empty if
-            they differ between the rows.
+        parts: Agent, and transport if there is one.
+        learned: Whether the contender plays a checkpoint, which was trained on episodes of a train split.
+        privileged: Whether the contender reads more than the observation.
+        fitted: Whether the contender needs no checkpoint, but is fitted to episodes of the train split when
+            it begins.
+        constants: Parameters that are set explicitly, such as ``alpha = 0.25``; empty if they differ between
+            the rows.
     """
 
     name: str
@@ -33,12 +34,12 @@ class Player:
 
     @property
     def knows_other_episodes(self) -> bool:
-        """Whether it learns from other episodes than the one that it plays."""
+        """Whether the contender learns from episodes other than the one that it plays."""
         return self.learned or self.fitted
 
 
 def players_of(rows: Sequence[Row], order: Sequence[str]) -> list[Player]:
-    """Return the contenders of rows, privileged references at the end.
+    """Return the contenders in rows, with privileged references at the end.
 
     Args:
         rows: Rows of a benchmark.

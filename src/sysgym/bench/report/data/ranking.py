@@ -19,7 +19,7 @@ class Ranking:
 
     Attributes:
         metric: The metric.
-        best: Contender with the best estimate.
+        best: Competitor with the best estimate.
         tied: Competitors not significantly different from the best, in order of their estimates.
         worse: The other competitors, in order of their estimates.
         unranked: Competitors with too little of the family's benefit for their costs to be compared.

@@ -15,23 +15,23 @@ def read_record(folder: Path) -> RunFields:
     """Read ``run.json`` of a results folder.
 
     Args:
-        folder: The results folder; without the file the record is empty.
+        folder: Results folder; if the file does not exist, the record is empty.
 
     Raises:
-        SysgymError: The file cannot be read, or is invalid.
+        SysgymError: If the file cannot be read, or is invalid.
     """
     return RunFields.model_validate(_shown(read_run(folder)))
 
 
 def metrics_of(record: RunFields) -> list[Metric]:
-    """Return the suite's columns."""
+    """Return the metrics that the suite chose as columns."""
     return [
         Metric(one.name, shown_name(one.label), one.direction == "higher") for one in record.suite.metrics
     ]
 
 
 def matrix_of(record: RunFields) -> Matrix | None:
-    """Return the generalisation matrix; None if the suite has none."""
+    """Return the generalisation matrix; None if the suite has no matrix."""
     return None if record.suite.matrix is None else Matrix.from_json(record.suite.matrix.model_dump())
 
 

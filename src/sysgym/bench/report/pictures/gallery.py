@@ -1,4 +1,4 @@
-"""Pictures of a report by their place in it."""
+"""Pictures of a report, grouped by their place in the report."""
 
 from __future__ import annotations
 

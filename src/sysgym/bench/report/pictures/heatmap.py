@@ -28,7 +28,7 @@ GAP = 0.3
 """Distance between the rows of policies and those of rules, in cells."""
 
 COLOURS = "PuOr"
-"""Matplotlib's colour map after ColorBrewer: orange below 0, white, violet up to 1; colour-blind safe."""
+"""Matplotlib's colour map after ColorBrewer, colour-blind safe: orange below 0, white at 0, violet above."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Scores:
         matrix: The planned matrix.
         cells: (trained on, tested on) -> score with its interval; None if bound and floor are too close to
             define a scale. Pairs that do not fit or were not run are omitted.
-        rules: (rule, tested on) -> the same of the matrix's other contenders.
+        rules: (rule, tested on) -> score of one of the matrix's other contenders, in the same form.
     """
 
     matrix: Matrix
@@ -68,7 +68,7 @@ def text_of(score: Interval | Literal["absent"] | None, *, interval: bool = Fals
 
 
 def number(value: float) -> str:
-    """Return a score with two decimals, or with none from 10 on."""
+    """Return a score as text with two decimals, or with none if its magnitude is at least 10."""
     text = f"{value:.2f}" if abs(value) < 10.0 else f"{value:.0f}"
     return text.replace("-0.00", "0.00").replace("-", "−")
 
@@ -122,7 +122,7 @@ def draw(scores: Scores) -> Picture:
     """Draw the heat map: a row for each scenario of training and each rule, a column for each of test."""
     names, n = scores.matrix.scenarios, len(scores.matrix.scenarios)
     rows = scores.rows()
-    # A gap sets the rules apart.
+    # A gap separates the rules from the policies.
     heights = [place + (GAP if place >= n else 0.0) for place in range(len(rows))]
     shown, of_rows = ([in_picture(name) for name in some] for some in (names, [name for name, _ in rows]))
 

@@ -14,7 +14,7 @@ NAME_IN = 0.165
 """Height of a line's name, inches."""
 
 BESIDE = 1.06
-"""Position of the beginning of names, in widths of the panel."""
+"""Horizontal position at which names begin, in widths of the panel."""
 
 
 def name_lines(
@@ -26,7 +26,7 @@ def name_lines(
 ) -> None:
     """Write every name to the right of its line's end, as near as the other names allow.
 
-    Names are in the text colour, for contrast, and connected to the line's end in the line's colour.
+    Names are written in the text colour, for contrast, and connected to the line's end in the line's colour.
 
     Args:
         axes: Matplotlib axes; this function fixes their limits.
@@ -67,7 +67,7 @@ def name_lines(
 
 
 def spread(heights: Sequence[float], room: float) -> list[float]:
-    """Return heights of names: as near to the desired ones as possible, ``room`` apart, from 0 to 1.
+    """Return heights of names in [0, 1], at least ``room`` apart and as near to the desired ones as possible.
 
     Args:
         heights: Desired heights, ascending.
@@ -89,7 +89,7 @@ def spread(heights: Sequence[float], room: float) -> list[float]:
 
 
 NEAR_PT = (9.0, 15.0, 24.0, 36.0, 52.0)
-"""Distances from a point at which its name may be placed."""
+"""Distances from a point at which its name may be placed, in typographic points."""
 
 DIRECTIONS = (
     (1.0, 0.35), (-1.0, 0.35), (1.0, -0.9), (-1.0, -0.9), (0.0, 1.0), (0.0, -1.2), (1.0, 1.2), (-1.0, 1.2),
@@ -97,7 +97,7 @@ DIRECTIONS = (
 """Positions of a name relative to its point, the preferred first."""
 
 CLEARLY_FARTHER = 1.5
-"""Ratio of distances from which a name clearly belongs to the nearer of two points."""
+"""Minimum ratio of distances for which a name clearly belongs to the nearer of two points."""
 
 
 def name_points(
@@ -105,13 +105,13 @@ def name_points(
 ) -> None:
     """Write every name beside its point, where possible without covering other names or points.
 
-    No name is nearer to another point than to its own; one that would be about as near to both is written
-    farther away, with a line.
+    Positions that are nearer to another point than to the name's own are avoided, and so are positions that
+    are about as near to both. A name far from its point is connected to the point by a line.
 
     Args:
         axes: Matplotlib axes with everything else drawn and final limits.
         points: Name -> position of the point, data coordinates.
-        strong: Names in large letters, which are placed first.
+        strong: Names to place first, in larger letters.
         ink: Colour of texts.
     """
     figure = axes.figure
@@ -138,7 +138,7 @@ def name_points(
         others = [place for other, place in places.items() if other != name]
         costs = [_covered(one, taken, room) for one in candidates]
         for index, candidate in enumerate(candidates):
-            ratio = CLEARLY_FARTHER if index < len(DIRECTIONS) else 1.0  # the others have a line
+            ratio = CLEARLY_FARTHER if index < len(DIRECTIONS) else 1.0  # more distant positions get a line
             if any(_gap(candidate, *other) < ratio * _gap(candidate, x, y) for other in others):
                 costs[index] += box.width * box.height
         offset = costs.index(min(costs))

@@ -21,7 +21,7 @@ COINCIDES = 0.03
 """Largest distance of two coinciding lines, relative to the range of all lines."""
 
 ENOUGH_EPISODES = 0.5
-"""Least share of a contender's episodes that must have the metric for a point of its line."""
+"""Minimum share of a contender's episodes that must have the metric for its line to have a point."""
 
 
 class Line(NamedTuple):
@@ -42,7 +42,7 @@ def line_of(result: ScenarioResult, player: str, curve: Curve) -> Line | None:
 
 
 def over_time(result: ScenarioResult, looks: Mapping[str, Style]) -> Picture | None:
-    """Draw all curves of the family; the first one large, with names at the ends of its lines.
+    """Draw all curves of the family, the first one in a large panel with names at the ends of its lines.
 
     Args:
         result: Results of one scenario.
@@ -117,7 +117,7 @@ def caption(result: ScenarioResult) -> str:
 
 
 def coinciding(result: ScenarioResult) -> list[str]:
-    """Return the competitors in colour whose line of the first curve coincides with the reference's.
+    """Return the contenders in colour whose line in the first curve coincides with the reference's.
 
     Args:
         result: Results of one scenario.

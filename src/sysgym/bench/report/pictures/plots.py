@@ -23,10 +23,10 @@ from sysgym.bench.statistics import Interval
 from sysgym.scenarios.family import Metric
 from sysgym.scenarios.units import Unit, significant
 
-# After Okabe and Ito's palette for all kinds of colour vision, without black and yellow, which vanish on one
-# of the backgrounds, and with darker versions of pale colours. Markers differ as well as colours. Each colour
-# has a contrast of at least 3:1 to the page's light and dark backgrounds, as lines require; texts require
-# more and are written in the text colour.
+# The palette follows that of Okabe and Ito for all kinds of colour vision, without black and yellow, which
+# are invisible on one of the backgrounds, and with darker versions of pale colours. Contenders also differ in
+# their markers. Each colour has a contrast of at least 3:1 to the page's light and dark backgrounds, which is
+# required for lines. Texts require a higher contrast and are written in the text colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#C466A0", "#B07A00", "#2B95CC", "#8C6BB1", "#9A5B2C")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p")
 REFERENCE_COLOUR = "#808080"
@@ -65,9 +65,9 @@ class Picture:
 
     Attributes:
         name: File stem.
-        description: Alternative text, for those who cannot see it.
-        svg: For the page, with text in the page's colour and font.
-        png: For files, dark on white.
+        description: Alternative text.
+        svg: SVG for the page, with text in the page's colour and font.
+        png: PNG for files, dark on white.
     """
 
     name: str
@@ -82,7 +82,7 @@ def styles(players: Sequence[Player], important: Iterable[str] = ()) -> dict[str
     Args:
         players: All contenders.
         important: Contenders that get unique colours with filled markers if there are more contenders than
-            colours; the others repeat colours with other, empty markers.
+            colours; the other contenders repeat these colours with different, empty markers.
     """
     found = {}
     names = [player.name for player in players if not player.privileged]
@@ -99,7 +99,7 @@ def styles(players: Sequence[Player], important: Iterable[str] = ()) -> dict[str
 
 
 def tradeoff(result: ScenarioResult, looks: dict[str, Style]) -> Picture | None:
-    """Draw the family's benefit against its cost with intervals; None if the scenario lacks one of them."""
+    """Draw the family's benefit against its cost; return None if fewer than two contenders have both."""
     names = _with_tradeoff(result)
     if len(names) < 2:
         return None
@@ -181,7 +181,7 @@ def draw_tradeoff(axes: Any, result: ScenarioResult, looks: dict[str, Style], in
 
 
 def shown_points(result: ScenarioResult) -> dict[str, tuple[float, float]]:
-    """Return the position of every contender."""
+    """Return the position of every contender in the plot of benefit against cost, in displayed units."""
     across, up = result.unit(result.evaluation.cost.name), result.unit(result.evaluation.benefit.name)
     return {name: (across.shown(x.value), up.shown(y.value)) for name, (x, y) in _points(result).items()}
 
@@ -219,7 +219,7 @@ def _with_tradeoff(result: ScenarioResult) -> list[str]:
 
 
 def dots(result: ScenarioResult, metrics: Sequence[Metric], looks: dict[str, Style]) -> Picture | None:
-    """Draw a row for each contender, a panel for each metric: episodes as ticks, average with interval."""
+    """Draw a panel for each metric, a row for each contender: episodes as ticks, average with interval."""
     metrics = [metric for metric in metrics if any(key == metric.name for _, key in result.scores)]
     if not metrics:
         return None
@@ -269,7 +269,7 @@ def dots(result: ScenarioResult, metrics: Sequence[Metric], looks: dict[str, Sty
 
 
 def _pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the points for which no other has both lower cost and higher benefit, by ascending cost."""
+    """Return the Pareto-optimal points, with low cost (first value) and high benefit, by ascending cost."""
     front: list[tuple[float, float]] = []
     for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
         if not front or y > front[-1][1]:
@@ -300,7 +300,7 @@ def log_scale(axes: Any, which: str, *, wide: bool) -> None:
 
 
 def tidy(axes: Any, ink: str, *, grid: str) -> None:
-    """Draw a faint grid, and no frame except the axes."""
+    """Draw a faint grid, and remove the frame except for the axes."""
     axes.grid(axis=grid, color=ink, alpha=0.14, linewidth=0.8)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
@@ -315,7 +315,7 @@ def make_picture(
 
     Args:
         name: File stem; a slug.
-        description: Alternative text, for those who cannot see it.
+        description: Alternative text.
         draw: Function that draws into a figure with a given text colour.
         size: Width and height, inches.
     """

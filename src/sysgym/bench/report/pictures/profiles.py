@@ -20,7 +20,7 @@ from sysgym.scenarios.family import Metric
 FEWEST_SEEDS = 5
 POINTS = 201
 LOG_BELOW = 0.1
-"""The scale is logarithmic if the median contender reaches less than this share."""
+"""Share below which the value of the median contender makes the scale logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,11 @@ class Panel:
 
 
 def panels(benchmark: BenchmarkResult) -> tuple[list[ScenarioResult], list[Panel]]:
-    """Return scenarios whose episodes are combined, and a panel for each of the two metrics of headlines.
+    """Return the scenarios whose episodes are combined, and a panel for each of the two headline metrics.
 
-    The scenarios are those that every trained agent has run; if these are fewer than two or have no scores,
-    all of them; otherwise those that share their first metric.
+    Scenarios with fewer than :data:`FEWEST_SEEDS` seeds are ignored. The scenarios are those that every
+    trained agent has played. If these are fewer than two or have no scores, all scenarios are used; if these
+    have no scores either, scenarios with the same first metric are used.
     """
     enough = [result for result in benchmark.results if len(result.seeds) >= FEWEST_SEEDS]
     learned = {player.name for player in benchmark.players if player.learned}
@@ -212,7 +213,7 @@ def _curve(
 
 
 def _place(name: str) -> int:
-    """Return a number derived from a name, equal in all processes: the position of the first marker."""
+    """Return a number derived from a name, the same in all processes, to place the first marker."""
     return sum(index * byte for index, byte in enumerate(name.encode(), 1))
 
 

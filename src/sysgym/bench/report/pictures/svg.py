@@ -1,4 +1,4 @@
-"""Conversion of Matplotlib's SVG to a part of a page: no styles, unique ids, the page's colour and font."""
+"""Conversion of Matplotlib's SVG to an element of a page, with unique ids and the page's font and colour."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def part_of_page(svg: str, *, prefix: str, description: str, width_px: float) ->
     Args:
         svg: Matplotlib's output, with texts as texts.
         prefix: Prefix of all ids; a slug.
-        description: Alternative text, for those who cannot see it.
-        width_px: Natural width.
+        description: Alternative text.
+        width_px: Natural width, pixels.
     """
     root = ElementTree.fromstring(_NOT_XML.sub("\ufffd", svg))
     for parent in list(root.iter()):

@@ -1,4 +1,4 @@
-"""Chunks of episodes, so long that handing them out costs little, and so short that little is lost."""
+"""Chunks of episodes, long enough to be submitted at low cost, and short enough that little is lost."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ MOST_EPISODES = 1000
 
 
 class Chunks:
-    """Chunks of a queue of jobs.
+    """Division of a queue of jobs into chunks.
 
-    Episodes of a scenario and contender of which none has been played yet go out alone; later ones by the
-    mean time of those that have.
+    The expected time of an episode is the mean time of earlier episodes of the same scenario and contender.
+    Without earlier episodes, the expected time is ``target_s``, so that the episode is the last one of its
+    chunk.
 
     Args:
         next_job: Returns a job that can start now, or None.
@@ -30,16 +31,16 @@ class Chunks:
         self._played: dict[tuple[str, str], tuple[int, float]] = {}
 
     def note(self, job: EpisodeJob, row: Row) -> None:
-        """Remember how long an episode took."""
+        """Record the time that an episode took."""
         n, total_s = self._played.get(_kind(job), (0, 0.0))
         self._played[_kind(job)] = (n + 1, total_s + row.wall_s)
 
     def again(self, jobs: Iterable[Job]) -> None:
-        """Take back the jobs of a task that was lost; each goes out alone, so that one cannot fail others."""
+        """Queue the jobs of a lost task again, each in its own chunk, so that none can fail the others."""
         self._alone.extend(jobs)
 
     def next(self) -> tuple[Job, ...]:
-        """Return the jobs of a task: some episodes, or one other job; none if nothing can start now."""
+        """Return the jobs of the next task: some episodes or one other job; empty if no job can start now."""
         if self._alone:
             return (self._alone.popleft(),)
         chunk: list[Job] = []

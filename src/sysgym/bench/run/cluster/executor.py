@@ -1,4 +1,4 @@
-"""Execution of jobs on a cluster: tasks go out, shards come back."""
+"""Execution of jobs on a cluster, by tasks whose results are shards."""
 
 from __future__ import annotations
 
@@ -22,29 +22,33 @@ from sysgym.errors import SysgymError
 from sysgym.scenarios.files import read_json
 
 POLL_S = 0.5
-"""Longest time between two looks at running tasks."""
+"""Maximum time between two checks of running tasks, s."""
 
 
 class Backend(Protocol):
     """Dispatcher of tasks to machines.
 
     Attributes:
-        target_s: Time that a chunk of episodes should take, s: long beside the time to hand it out.
+        target_s: Time that a chunk of episodes should take, s; long compared with the time to submit it.
     """
 
     target_s: float
 
     def slots(self) -> int:
-        """Return how many tasks may be out at a time; it may change."""
+        """Return the maximum number of concurrent tasks, which may change over time."""
 
     def submit(self, task: Task) -> Any:
-        """Hand out a task, for :func:`~sysgym.bench.run.cluster.tasks.perform`; returns a handle."""
+        """Submit a task to :func:`~sysgym.bench.run.cluster.tasks.perform` and return a handle of it."""
 
     def ended(self, handles: Sequence[Any], wait_s: float) -> list[Any]:
-        """Return the handles of tasks that have ended, after some time if there are none."""
+        """Return the handles of tasks that have ended; if there are none, wait for up to ``wait_s`` first."""
 
     def check(self, handle: Any) -> None:
-        """Raise an exception if a task that has ended was not done; ClusterEnded if none can be."""
+        """Raise the exception of a task that has failed.
+
+        Raises:
+            ClusterEnded: If the cluster has ended, so that no task can be done.
+        """
 
     def cancel(self, handle: Any) -> None:
         """Stop a task, as far as possible."""
@@ -63,9 +67,9 @@ class ClusterExecutor:
     """Executor of jobs on a cluster.
 
     Args:
-        backend: What hands out tasks.
+        backend: Dispatcher of tasks.
         folder: Results folder, on a file system that all machines share.
-        n_workers: Most tasks at a time; 0: as many as the backend says.
+        n_workers: Maximum number of concurrent tasks; 0: that of the backend.
     """
 
     def __init__(self, backend: Backend, folder: Path, n_workers: int = 0) -> None:
@@ -77,7 +81,7 @@ class ClusterExecutor:
         plugins: Sequence[PluginFile] = (),
         episode_limit_s: float | None = None,
     ) -> Generator[Event]:
-        """Yield events of jobs as they happen; a shard is removed when all its rows were taken.
+        """Yield events of jobs as they happen; a shard is removed after all its events were consumed.
 
         Closing the iterator, or an exception at a ``yield``, cancels all tasks.
 
@@ -87,7 +91,7 @@ class ClusterExecutor:
             episode_limit_s: Time limit of an episode, s; None: none.
 
         Raises:
-            ClusterEnded: The cluster has ended.
+            ClusterEnded: If the cluster has ended.
         """
         chunks = Chunks(next_job, self._backend.target_s)
         out: list[_Out] = []
@@ -121,7 +125,7 @@ class ClusterExecutor:
         """Yield the events of a task that has ended."""
         path = path_of(self._folder, one.task.key)
         try:
-            if not path.is_file():  # it may have been written before its process was killed
+            if not path.is_file():  # a killed process may have written its shard before
                 self._backend.check(one.handle)
             shard = read_shard(path)
         except ClusterEnded:
@@ -147,7 +151,7 @@ class ClusterExecutor:
                 yield Failed(job, str(result), f"{result}\n")
             else:
                 yield Done(job, result)
-        # The rows are in the results now.
+        # The caller has stored the rows in the results by now.
         remove_shard(path)
         remove_shard(report_path(self._folder, one.task.key))
 
@@ -163,7 +167,7 @@ class ClusterExecutor:
 
 
 def _result_of(job: Job, row: Row | None) -> Any:
-    """Return the result of a job of a shard, or an error if it is not there."""
+    """Return the result of a job of a shard, or an error if the result is missing."""
     if isinstance(job, Training):
         return job.finished() or SysgymError(f"{job.label}: there is no checkpoint; its folder was changed")
     if isinstance(job, Tuning):

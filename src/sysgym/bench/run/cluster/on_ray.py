@@ -1,4 +1,4 @@
-"""Tasks on a Ray cluster."""
+"""Backend that runs tasks on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sysgym.bench.run.pool import ONE_THREAD, SAFE_IMPORTS
 from sysgym.errors import MissingExtra, SysgymError
 
 RETRIES = 5
-"""How often a task is given to another process after its own has died."""
+"""Number of times that a task is retried after its process has died."""
 
 
 class RayBackend:
     """Backend of a Ray cluster; each task has one CPU.
 
     Args:
-        address: Address of the cluster, such as ``auto`` or ``10.0.0.1:6379``; None: a cluster of this
-            machine's processes, which ends with the benchmark.
+        address: Address of the cluster, such as ``auto`` or ``10.0.0.1:6379``; None: a new cluster of
+            processes on this machine, which ends with the benchmark.
 
     Raises:
         MissingExtra: If Ray is not installed.
@@ -57,22 +57,22 @@ class RayBackend:
         return max(int(resources.get("CPU", 1)), 1)
 
     def submit(self, task: Task) -> Any:
-        """Hand out a task."""
+        """Submit a task and return its handle."""
         return self._perform.remote(task)
 
     def ended(self, handles: Sequence[Any], wait_s: float) -> list[Any]:
-        """Return the handles of tasks that have ended."""
-        # Without fetching, as results are in shards.
+        """Return the handles of tasks that have ended; if there are none, wait for up to ``wait_s`` first."""
+        # Results are not fetched, since they are in shards.
         done, _ = self._ray.wait(list(handles), num_returns=len(handles), timeout=0.0, fetch_local=False)
         if not done:
             done, _ = self._ray.wait(list(handles), num_returns=1, timeout=wait_s, fetch_local=False)
         return list(done)
 
     def check(self, handle: Any) -> None:
-        """Raise the exception of a task, if it has one.
+        """Raise the exception of a task that has failed.
 
         Raises:
-            ClusterEnded: If this machine's part of the cluster has ended.
+            ClusterEnded: If the part of the cluster on this machine has ended.
         """
         errors = self._ray.exceptions
         try:

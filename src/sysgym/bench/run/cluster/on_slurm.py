@@ -1,4 +1,4 @@
-"""Tasks as jobs of Slurm, by submitit; or the same as processes of this machine, to try it."""
+"""Backend that runs tasks as Slurm jobs through submitit, or, for a trial, as processes on this machine."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sysgym.bench.run.pool import ONE_THREAD, environment
 from sysgym.errors import MissingExtra, SysgymError
 
 JOBS = "slurm"
-"""Folder of submitit's files, in the results folder."""
+"""Name of the folder of submitit's files in the results folder."""
 
 MOST_JOBS = 100
-"""Jobs in the queue at a time, unless said otherwise."""
+"""Default maximum number of jobs in Slurm's queue."""
 
 
 class Performer:
-    """Callable for submitit that is queued again when its time is up; trainings go on where they were."""
+    """Callable for submitit that is queued again after its time limit; trainings are then resumed."""
 
     def __call__(self, task: Task) -> str:
-        """Do the task."""
+        """Perform the task and return the name of its shard."""
         return perform(task)
 
     def checkpoint(self, task: Task) -> Any:
-        """Return the job to queue again."""
+        """Return the submission with which submitit queues the task again."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, task)
@@ -39,7 +39,7 @@ class SlurmBackend:
     Args:
         folder: Results folder.
         options: Parameters of submitit's ``AutoExecutor``, such as ``slurm_partition`` or ``timeout_min``.
-        here: Whether jobs are processes of this machine.
+        here: Whether to run the jobs as processes on this machine, without Slurm.
 
     Raises:
         MissingExtra: If submitit is not installed.
@@ -67,23 +67,27 @@ class SlurmBackend:
             raise SysgymError(f"Slurm: {error}") from error
 
     def slots(self) -> int:
-        """Return the number of jobs that may be in the queue."""
+        """Return the maximum number of jobs in the queue."""
         return (os.cpu_count() or 1) if self._here else MOST_JOBS
 
     def submit(self, task: Task) -> Any:
-        """Queue a job."""
+        """Submit a task as a job and return the job."""
         with environment(ONE_THREAD):  # jobs inherit the variables
             return self._executor.submit(Performer(), task)
 
     def ended(self, handles: Sequence[Any], wait_s: float) -> list[Any]:
-        """Return the jobs that have ended."""
+        """Return the jobs that have ended; if there are none, wait for ``wait_s`` and return none."""
         done = [handle for handle in handles if handle.done()]
         if not done:
             time.sleep(wait_s)
         return done
 
     def check(self, handle: Any) -> None:
-        """Raise an exception if the job has failed."""
+        """Check that a job has not failed.
+
+        Raises:
+            SysgymError: If the job has failed.
+        """
         error = handle.exception()
         if error is not None:
             raise SysgymError(f"job {handle.job_id}: {error}")

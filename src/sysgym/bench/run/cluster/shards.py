@@ -1,4 +1,4 @@
-"""Shards: what one task has done, in a file that is there as a whole or not at all."""
+"""Shards: the results of one task, in a file that is written atomically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sysgym.errors import SysgymError
 from sysgym.scenarios.files import make_folder, parse_json, read_limited, storing, write_atomically
 
 SHARDS = "shards"
-"""Folder of the shards, in the results folder."""
+"""Name of the folder of shards in the results folder."""
 
 FORMAT = 1
 LARGEST_SHARD_BYTES = 100_000_000
@@ -21,11 +21,11 @@ BROKEN = ".broken"
 
 
 class Failure(NamedTuple):
-    """A job of a task that failed.
+    """Failed job of a task.
 
     Attributes:
         job: Number of the job in its task.
-        reason: What happened, in one line.
+        reason: Type and message of the exception.
         trace: Traceback.
     """
 
@@ -47,10 +47,10 @@ class Shard(NamedTuple):
 
 
 def key_of(identities: Sequence[Any]) -> str:
-    """Return the name of a task's shard: a digest of what its jobs are, 16 hexadecimal digits.
+    """Return the name of a task's shard: a digest of its jobs, 16 hexadecimal digits.
 
     Args:
-        identities: What tells jobs apart, in values that JSON knows: scenario, contender, seed, versions.
+        identities: JSON data that identify the jobs, such as scenario, contender, seed and versions.
     """
     return hashlib.sha256(json.dumps(identities, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -66,11 +66,11 @@ def path_of(folder: Path, key: str) -> Path:
 
 
 def write_shard(folder: Path, key: str, shard: Shard) -> None:
-    """Write a shard; a reader sees all of it or nothing.
+    """Write a shard atomically.
 
     Raises:
-        StorageError: The file cannot be written.
-        SysgymError: A row cannot be written.
+        StorageError: If the file cannot be written.
+        SysgymError: If a row cannot be written.
     """
     data = {
         "format": FORMAT,
@@ -85,7 +85,7 @@ def read_shard(path: Path) -> Shard:
     """Return the content of a shard.
 
     Raises:
-        SysgymError: The file is missing, too large, or not a shard of this format.
+        SysgymError: If the file is missing, too large, or not a shard of this format.
     """
     content = read_limited(path, LARGEST_SHARD_BYTES)
     try:
@@ -102,23 +102,23 @@ def read_shard(path: Path) -> Shard:
 
 
 def remove_shard(path: Path) -> None:
-    """Remove a shard whose rows are in the results.
+    """Remove a shard after its rows were stored in the results; a missing file is ignored.
 
     Raises:
-        StorageError: The file cannot be removed.
+        StorageError: If the file cannot be removed.
     """
     with storing(path):
         path.unlink(missing_ok=True)
 
 
 def leftover_rows(folder: Path) -> Iterator[tuple[Path, list[Row]]]:
-    """Yield the shards of earlier runs and their rows; files that are no shards are renamed.
+    """Yield the paths and rows of the shards in a folder; invalid files are renamed.
 
     Args:
         folder: Results folder.
 
     Raises:
-        StorageError: A file cannot be read or renamed.
+        StorageError: If a file cannot be read or renamed.
     """
     for path in sorted((folder / SHARDS).glob("*.json")):
         try:

@@ -1,4 +1,4 @@
-"""Tasks: what one process of a cluster does at a time."""
+"""Tasks: units of work for one process of a cluster."""
 
 from __future__ import annotations
 
@@ -29,18 +29,20 @@ from sysgym.scenarios.files import write_atomically
 from sysgym.scenarios.locks import alone_in
 
 REPORT_EVERY_S = 1.0
-"""Shortest time between two reports of a training, which are files."""
+"""Minimum time between two reports of a training, s; each report is written to a file."""
 
 LOCK_WAIT_S = 120.0
-"""Time to wait for another process that does the same training: that of a benchmark that was killed may take
-a while to end."""
+"""Time to wait for another process that runs the same training, s.
+
+The processes of a benchmark that was killed can take a while to end.
+"""
 
 LOCK = ".task.lock"
-"""Name of the lock of a training's task; the training itself locks its folder too."""
+"""File name of the lock of a training's task; the training itself locks its folder with another file."""
 
 
 class ClusterEnded(SysgymError):
-    """Raised when a cluster has ended, so that no task can be done any more."""
+    """Raised when a cluster has ended, so that no further task can be done."""
 
 
 class EpisodeTimeout(SysgymError):
@@ -49,14 +51,14 @@ class EpisodeTimeout(SysgymError):
 
 @dataclass(frozen=True)
 class Task:
-    """Jobs that one process does one after another; must be picklable.
+    """Jobs that one process runs one after another; must be picklable.
 
     Attributes:
         folder: Results folder, an absolute path that is the same on all machines.
         jobs: The jobs: a chunk of episodes, or one other job.
         plugins: The user's Python files.
-        versions: What must match of the benchmark's versions.
-        work_folder: Folder that relative paths of scenarios refer to.
+        versions: Versions of the benchmark that the machine must have.
+        work_folder: Folder to which relative paths of scenarios refer.
         limit_s: Time limit of an episode, s; None: none.
     """
 
@@ -81,10 +83,11 @@ class Task:
 
 
 def perform(task: Task) -> str:
-    """Do a task on this machine, unless its shard is there already; return the name of the shard.
+    """Perform a task on this machine, unless its shard exists already, and return the name of the shard.
 
     Raises:
-        SysgymError: This machine has not the results folder, or other versions than the benchmark.
+        SysgymError: If the results folder does not exist on this machine, or its versions differ from those
+            of the benchmark.
     """
     folder = Path(task.folder)
     if not (folder / RUN).is_file():
@@ -121,7 +124,7 @@ def perform(task: Task) -> str:
 
 
 class Reports:
-    """Reports of a running job, in a file beside the shards.
+    """Writer of the reports of a running job, to a file beside the shards.
 
     Args:
         folder: Results folder.
@@ -133,7 +136,7 @@ class Reports:
         self._path, self._began, self._last_s = report_path(folder, key), began, -REPORT_EVERY_S
 
     def __call__(self, news: Any) -> None:
-        """Report."""
+        """Handle a report: :data:`PLAYING` starts the time limit; others are written, but not too often."""
         if news == PLAYING:
             self._began()
         elif time.monotonic() - self._last_s >= REPORT_EVERY_S:
@@ -143,7 +146,7 @@ class Reports:
 
 
 def report_path(folder: Path, key: str) -> Path:
-    """Return the path of a task's last report."""
+    """Return the path of a task's latest report."""
     return folder / SHARDS / f"{key}.report"
 
 
@@ -151,7 +154,7 @@ def _run(job: Job, report: Reports) -> Any:
     if not isinstance(job, Training):
         return job.run(report)
     with alone_in(Path(job.folder), "trains in", wait_s=LOCK_WAIT_S, name=LOCK):
-        # Another process may have finished it in the meantime.
+        # Another process may have finished the training in the meantime.
         return job.finished() or job.run(report)
 
 
@@ -161,9 +164,12 @@ def _end_after(limit_s: float) -> None:
 
 @contextlib.contextmanager
 def _limited(job: Job, limit_s: float | None) -> Iterator[Callable[[], None]]:
-    """Raise EpisodeTimeout in an episode that takes too long; yields what begins to count.
+    """Raise EpisodeTimeout in an episode that exceeds the time limit.
 
-    Signals reach main threads only, in which both Ray and submitit run tasks.
+    The limit needs signals, which only main threads receive; both Ray and submitit run tasks in main threads.
+
+    Yields:
+        A function that starts the time limit.
     """
     limited = limit_s is not None and isinstance(job, EpisodeJob)
     if not limited or threading.current_thread() is not threading.main_thread():
