@@ -36,12 +36,12 @@ def check_types(agent: str, factory: Callable[..., Any], arguments: Mapping[str,
 
     Args:
         agent: Name of the agent.
-        factory: Its class, or a function that makes it.
+        factory: Class of the agent, or function that makes it.
         arguments: Arguments by name.
     """
     try:
         declared = inspect.signature(factory, eval_str=True).parameters
-    except Exception:  # a user's annotations may name what exists for type checkers only
+    except Exception:  # a user's annotations may name types that exist for type checkers only
         return
     for name, value in arguments.items():
         if name not in declared or value is declared[name].default:
@@ -62,19 +62,21 @@ def in_range(
     above: float | None = None,
     below: float | None = None,
 ) -> Number:
-    """Return the value of an argument; where a bound is an ``int``, the value has to be a whole number.
+    """Return the value of an argument if it is within its bounds.
+
+    If a bound is an ``int``, the value has to be a whole number. A bound of None is not checked.
 
     Args:
         agent: Name of the agent.
         name: Name of the argument.
         value: Its value.
-        least: Smallest value; None: no such bound, here and below.
-        most: Largest value.
+        least: Smallest allowed value.
+        most: Largest allowed value.
         above: Bound that the value has to exceed.
         below: Bound that the value has to stay below.
 
     Raises:
-        SysgymError: If the value is out of range, or no finite or whole number.
+        SysgymError: If the value is out of range, not finite, or not a whole number where one is required.
     """
     bounds = {"at least": least, "above": above, "at most": most, "below": below}
     kind = int if any(isinstance(bound, int) for bound in bounds.values()) else float
@@ -95,14 +97,14 @@ def in_range(
 
 
 def _kinds(annotation: Any) -> tuple[type, ...]:
-    """Return the builtin types that an annotation allows; empty if it has any other part."""
+    """Return the builtin types that an annotation allows; empty if it contains any other type."""
     is_union = get_origin(annotation) in (Union, UnionType)
     kinds = get_args(annotation) if is_union else (annotation,)
     return kinds if all(isinstance(kind, type) and kind in _KINDS for kind in kinds) else ()
 
 
 def _is(value: Any, kind: type) -> bool:
-    """Return whether a value may be passed for a builtin type; a number may be whole, but no boolean."""
+    """Return whether a value is valid for a builtin type; integers are valid floats, booleans are not."""
     if isinstance(value, bool | np.bool_):
         return kind is bool
     if kind is int or kind is float:

@@ -15,10 +15,10 @@ from sysgym.scenarios.family import load_entry
 class Agent(Protocol):
     """Protocol of an agent, which maps observations to actions.
 
-    There are optional attributes: ``privileged = True`` marks an agent that reads more than the
-    observation (a reference, not a competitor), and ``env_kwargs`` is a dict of arguments that the
-    environment must be created with for this agent. A class whose arguments need more than a check of
-    their types may have a class method ``check_arguments(arguments)``, which is called before anything runs.
+    Two attributes are optional: ``privileged = True`` marks an agent that reads more than the observation
+    (a reference, not a competitor), and ``env_kwargs`` is a dict of arguments that the environment must be
+    created with for this agent. A class may also define a class method ``check_arguments(arguments)`` for
+    checks beyond types; it is called before anything runs.
 
     Attributes:
         name: Name of the agent in tables.
@@ -42,14 +42,14 @@ class AgentInfo:
         summary: One-line description for lists.
         entry: Entry point of its class or factory, ``module:attribute``, or the object itself.
         learned: Whether it needs a checkpoint, which was trained on episodes of a train split.
-        fits_train_split: Whether it needs no checkpoint, but is fitted to episodes of the train split when it
-            begins; an agent that is neither learned nor such a one knows only the episode that it plays.
+        fits_train_split: Whether it is fitted to episodes of the train split when it begins, without a
+            checkpoint. If neither this nor ``learned`` is set, the agent uses only the episode that it plays.
         privileged: Whether it reads more than the observation.
         family: Family whose environments it plays; empty if it may play several.
         trainer: Entry point of a function that trains it; empty if it is not learned, or trained by
             stable-baselines3.
-        over_hosts: Whether a policy of its own trainer applies one function to every host, whatever their
-            number.
+        over_hosts: Whether the policies of its own trainer apply one function to every host, for any number
+            of hosts.
         env_id: The only environment of the family that it plays; empty if it plays all of them.
         transport: Transport that it requires; empty if it accepts any, or has none.
         algorithm: Entry point of its :class:`sysgym.agents.learned.training.algorithms.Algorithm`, if it is
@@ -76,7 +76,7 @@ class AgentInfo:
 
     @property
     def short_name(self) -> str:
-        """Name within its family; the family's prefix of the full name is only used if names collide."""
+        """Name within the family; the full name has the family as a prefix only if names collide."""
         return self.name.removeprefix(f"{self.family}/")
 
     def factory(self) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """Agents for environments that tune a plan: random changes, and searches on the profile and on measurements.
 
-Random search, annealing and local search have the same budget: a number of plans by the profile, and all
-measurements of the episode.
+Random search, annealing and local search have the same budget: a number of plans evaluated on the profile,
+and all measurements of the episode.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from sysgym.envs.plan_tuning import STOP, PlanTuningEnv
 World = PlanTuningEnv[Any, Any]
 WorldT = TypeVar("WorldT", bound=World)
 Plan = Any
-"""A plan of the environment, which is hashable."""
+"""Plan of an environment; it is hashable."""
 
 STREAM = 0x919F
 """Random stream of the agents."""
 
 MOST_ROUNDS = 300
-"""Most changes of a descent."""
+"""Largest number of changes in a descent."""
 
 EVALUATIONS = 1000
-"""Default budget of plans by the profile."""
+"""Default number of plans evaluated on the profile."""
 
 MOST_RUNS = 8
-"""Most runs of annealing."""
+"""Largest number of annealing runs."""
 
 MOST_CHANGES = 20
-"""Most random changes between a plan of random search and the plan that it begins with."""
+"""Largest number of random changes from a starting plan to a plan of random search."""
 
 WARMTH = 0.01
-"""Default temperature at the beginning of annealing, as a share of the time of the step."""
+"""Default initial temperature of annealing, as a share of the step time of the starting plan."""
 
 
 class PlanningAgent(ABC, Generic[WorldT]):
@@ -95,7 +95,7 @@ class RandomAgent:
 
 
 class CriticalPath(PlanningAgent[World]):
-    """The change that shortens the step most by the profile, repeated while there is one."""
+    """Greedy descent on the profile: the change that shortens the step most, until none shortens it."""
 
     name = "critical_path"
 
@@ -105,11 +105,11 @@ class CriticalPath(PlanningAgent[World]):
 
 
 class Search(ABC):
-    """Base class of searches with a budget of plans by the profile, which measure the best of them.
+    """Base class of searches that evaluate plans on the profile and measure the best ones.
 
     Args:
-        evaluations: Plans whose time by the profile is computed.
-        measurements: Plans that are measured; None: all changes of an episode.
+        evaluations: Number of plans evaluated on the profile.
+        measurements: Number of plans measured; None: as many as the episode allows.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -144,7 +144,7 @@ class Search(ABC):
 
     @abstractmethod
     def _search(self) -> None:
-        """Look at plans by the profile, and measure some."""
+        """Evaluate plans on the profile, and measure some of them."""
 
     def _predicted_s(self, plan: Plan) -> float:
         """Return the time of a plan by the profile; infinite if the budget does not allow another plan."""
@@ -155,9 +155,9 @@ class Search(ABC):
         return self._seen[plan]
 
     def _anneal(self, most: int, warmth: float) -> Plan:
-        """Return the best plan of runs of annealing that together look at so many plans."""
+        """Return the best plan of several annealing runs, which share a budget of ``most`` plans."""
         best: list[Plan] = []
-        # A run that stays near one plan leaves a part of the budget to warmer ones.
+        # A run that revisits known plans does not use up the budget; the rest goes to warmer runs.
         for run in range(MOST_RUNS):
             trials = max(most - self._world.predicted, 0)
             if trials or not best:
@@ -166,7 +166,7 @@ class Search(ABC):
         return min(best, key=self._predicted_s)
 
     def _measure(self, plan: Plan) -> None:
-        """Measure a plan that was not tried, if the budget allows it."""
+        """Measure a plan if it has not been measured and the budget allows it."""
         if plan not in self._tried and self._world.tried < self._most:
             self._world.adopt(plan)
             self._tried.add(plan)
@@ -178,7 +178,7 @@ class Search(ABC):
 
 
 class RandomSearch(Search):
-    """Random changes, up to 20, of the plans with which searches begin."""
+    """Search over random plans, each up to 20 random changes away from a starting plan."""
 
     name = "random_search"
 
@@ -195,12 +195,12 @@ class RandomSearch(Search):
 
 
 class Annealing(Search):
-    """Simulated annealing on the profile, from the best of the first plans, again while budget is left.
+    """Simulated annealing on the profile from the best starting plan, repeated while budget is left.
 
     Args:
-        evaluations: Plans whose time by the profile is computed.
-        measurements: Plans that are measured; None: all changes of an episode.
-        warmth: Temperature at the beginning, as a share of the time of the step.
+        evaluations: Number of plans evaluated on the profile.
+        measurements: Number of plans measured; None: as many as the episode allows.
+        warmth: Initial temperature, as a share of the step time of the starting plan.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -220,10 +220,10 @@ class Annealing(Search):
 
 
 class LocalSearch(Search):
-    """Measured changes of the best plan so far; those that are best by the profile come first.
+    """Local search that measures changes of the best plan so far, in the order of their time by the profile.
 
-    It begins with the plan of annealing, which has half of the plans by the profile, and those with which
-    searches begin. When the budget of plans by the profile is used up, only plans evaluated before remain.
+    The result of annealing, which uses half of the evaluations, and the starting plans are measured first.
+    Once the evaluations are used up, only plans that have been evaluated before are measured.
     """
 
     name = "local_search"
@@ -262,15 +262,15 @@ def annealed(
     trials: int,
     warmth: float,
 ) -> Plan:
-    """Return the best plan that simulated annealing sees, from the best of the first plans.
+    """Return the best plan found by simulated annealing from the best starting plan.
 
     Args:
-        world: The environment, for its job.
-        first: The first plans.
-        judged_s: Time of a plan that is to be short.
+        world: The environment, which provides the neighbours of plans.
+        first: Starting plans.
+        judged_s: Function that returns the time of a plan, which is minimised.
         rng: Generator of the changes.
-        trials: Changes that are tried.
-        warmth: Temperature at the beginning, as a share of the time of the step.
+        trials: Number of changes to try.
+        warmth: Initial temperature, as a share of the step time of the starting plan.
     """
     plan = min(first, key=judged_s)
     time_s = judged_s(plan)
@@ -289,12 +289,12 @@ def annealed(
 
 
 def descended(world: World, plan: Plan, judged_s: Callable[[Plan], float]) -> Plan:
-    """Return the plan after the best change of each round, until none is faster.
+    """Return the plan reached by steepest descent: the best change of each round, until none is faster.
 
     Args:
-        world: The environment, for its job.
-        plan: The plan to begin with.
-        judged_s: Time of a plan that is to be short.
+        world: The environment, which provides the neighbours of plans.
+        plan: Starting plan.
+        judged_s: Function that returns the time of a plan, which is minimised.
     """
     time_s = judged_s(plan)
     for _ in range(MOST_ROUNDS):

@@ -1,4 +1,4 @@
-"""Agent protocol, common to heuristics and trained policies, and what agents and their users share."""
+"""Agent protocol of heuristics and trained policies, and functions shared by agents and their callers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def world_of(env: gym.Env[Any, Any], agent: str, kind: type[World]) -> World:
         kind: Class of the environments that the agent can play.
 
     Raises:
-        SysgymError: If it is of another class.
+        SysgymError: If the environment is of another class.
     """
     world = env.unwrapped
     if not isinstance(world, kind):
@@ -46,9 +46,9 @@ def world_of(env: gym.Env[Any, Any], agent: str, kind: type[World]) -> World:
 
 
 def wrong_environment(agent: str, world: gym.Env[Any, Any], *kinds: type[Any]) -> SysgymError:
-    """Return the error of an agent in an environment that it does not play.
+    """Return the error for an agent in an environment that it does not play.
 
-    If the environment's family has another agent of the same name, the error has its full name.
+    If the environment's family has another agent of the same name, the message suggests its full name.
 
     Args:
         agent: Name of the agent, without its family.
@@ -62,7 +62,7 @@ def wrong_environment(agent: str, world: gym.Env[Any, Any], *kinds: type[Any]) -
 
 
 def _namesake(agent: str, world: gym.Env[Any, Any], kinds: tuple[type[Any], ...]) -> str:
-    """Return the full name of another agent of the name that plays the family of ``world``; else nothing."""
+    """Return the full name of the namesake of an agent in the family of ``world``; empty if there is none."""
     name = getattr(getattr(world, "scenario", None), "family", "")
     family = families().get(name)
     if family is None or agent not in list_agents(name):
@@ -74,7 +74,7 @@ def _namesake(agent: str, world: gym.Env[Any, Any], kinds: tuple[type[Any], ...]
 
 
 def _played(kind: type[Any]) -> str:
-    """Return the name of a class; those of its subclasses if it only is a base of theirs."""
+    """Return the name of a class, or the names of its subclasses if the class is abstract."""
     if not any(getattr(getattr(kind, name), "__isabstractmethod__", False) for name in dir(kind)):
         return kind.__name__
     return " or ".join(sorted(_played(one) for one in kind.__subclasses__()))

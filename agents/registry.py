@@ -41,7 +41,7 @@ _collecting = RLock()
 
 def _agents() -> dict[str, AgentInfo]:
     """Return all agents by name, including those of every loaded family."""
-    with _collecting:  # another thread must not see half of them
+    with _collecting:  # another thread must not see an incomplete registry
         _collect()
     return _AGENTS
 
@@ -54,7 +54,7 @@ def _collect() -> None:
         found = {**_AGENTS} or {info.name: info for info in load_entry(GENERAL)}
         for name, family in new.items():
             for info in _declared(family):
-                # If two families have an agent of the same name, the later one has its family as a prefix.
+                # If two families have an agent of the same name, the later one is prefixed by its family.
                 own = replace(
                     info, family=name, name=f"{name}/{info.name}" if info.name in found else info.name
                 )
@@ -81,7 +81,7 @@ def register_agent(
 
     Args:
         name: Name of the agent; registering it again replaces it.
-        summary: One-line description for lists; the docstring's first line if absent.
+        summary: One-line description for lists; if empty, the docstring's first line.
         privileged: Whether it reads more than the observation.
         family: Family whose environments it plays; empty: any.
     """
@@ -112,7 +112,7 @@ def agent_info(name: str, family: str | None = None) -> AgentInfo:
 
     Args:
         name: One of :func:`list_agents`.
-        family: Family of the agent, if two families have one of that name, such as ``oracle``.
+        family: Family of the agent, if several families have an agent of that name, such as ``oracle``.
 
     Raises:
         UnknownName: If there is no such agent.
@@ -138,14 +138,14 @@ def make_agent(
     Args:
         name: One of :func:`list_agents`.
         checkpoint: Path of the checkpoint; required by learned agents, not allowed for others.
-        family: Family of the agent, if two families have one of that name, such as ``oracle``.
+        family: Family of the agent, if several families have an agent of that name, such as ``oracle``.
         trust: Whether code in the checkpoint may run; see docs/trust.md.
         **parameters: Passed to the agent's class.
 
     Raises:
         UnknownName: If there is no such agent.
         SysgymError: If the checkpoint is missing, invalid or belongs to another agent, or if the agent has no
-            such parameter or does not take its value.
+            such parameter or rejects its value.
     """
     info = agent_info(name, family)
     given = parameters

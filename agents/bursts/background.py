@@ -1,4 +1,4 @@
-"""Rules of background work: none, constant, additive increase, and the model with a tracked interference."""
+"""Rules for background work: none, constant, AIMD, and the model with a tracked interference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def action_of(batch: int, pieces: int) -> int:
 
 
 def known_batch(agent: str, batch: int) -> int:
-    """Return a batch.
+    """Return a batch size after checking that it is one of the known ones.
 
     Raises:
         SysgymError: If there is no such batch.
@@ -54,7 +54,7 @@ class ConstantBackground:
         """Check the environment.
 
         Raises:
-            SysgymError: If the environment is another one.
+            SysgymError: If the environment is of another class.
         """
         world_of(env, self.name, BurstMux)
 
@@ -76,7 +76,7 @@ class Aimd:
     """One more outstanding piece while the measured slowdown is below a target, half as many if it is above.
 
     Args:
-        target: Slowdown that is wanted, ratio less 1.
+        target: Target of the slowdown, as a ratio minus 1.
         batch: Batch of the background work.
         every: Windows between increases.
 
@@ -95,7 +95,7 @@ class Aimd:
         """Begin with one piece.
 
         Raises:
-            SysgymError: If the environment is another one.
+            SysgymError: If the environment is of another class.
         """
         world_of(env, self.name, BurstMux)
         self._pieces, self._waited = 1, 0
@@ -116,8 +116,8 @@ class ModelBased:
     A window without background work contains no information on the interference; the estimate is kept.
 
     Args:
-        memory: Weight of the estimate before a measurement.
-        margin: The slowdown's limit is reduced by this.
+        memory: Weight of the previous estimate in an update.
+        margin: Reduction of the limit of the slowdown.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -133,7 +133,7 @@ class ModelBased:
         """Begin with the interference that the scenario expects.
 
         Raises:
-            SysgymError: If the environment is another one.
+            SysgymError: If the environment is of another class.
         """
         self._world = world_of(env, self.name, BurstMux)
         self._estimate = self._world.drawn.background.interference

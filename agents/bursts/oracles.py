@@ -13,7 +13,7 @@ from sysgym.envs.bursts.plan import BurstPlan
 
 
 class Oracle:
-    """The best actions; it reads the true times, and the interference of the future."""
+    """The best actions, computed from the true times and the future interference."""
 
     name = "oracle"
     privileged = True

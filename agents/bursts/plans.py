@@ -1,4 +1,4 @@
-"""Agents that plan: the same GPUs everywhere, rules, and dynamic programs on the profile."""
+"""Agents that plan the GPUs of every layer: constants, rules, and dynamic programs on the profile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlanningAgent:
         """Make the plan.
 
         Raises:
-            SysgymError: If the environment is another one.
+            SysgymError: If the environment is of another class.
         """
         self._plan: Iterator[int] = iter(self.plan(world_of(env, self.name, BurstPlan)).tolist())
 
@@ -72,10 +72,10 @@ class FixedGpus(PlanningAgent):
     """The same number of GPUs for every layer.
 
     Args:
-        gpus: Number of GPUs, a power of two; no more than there are.
+        gpus: Number of GPUs, a power of two; at most all of them are used.
 
     Raises:
-        SysgymError: If it is no power of two.
+        SysgymError: If the number is not a power of two.
     """
 
     name = "fixed_gpus"
@@ -109,7 +109,7 @@ class DeepPool(PlanningAgent):
         limit: Limit of the amplification.
 
     Raises:
-        SysgymError: If it is below 1.
+        SysgymError: If the limit is below 1.
     """
 
     name = "deeppool"

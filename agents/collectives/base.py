@@ -53,7 +53,7 @@ class Synthesizer:
 
     @abstractmethod
     def phase_plan(self, start: Spread, rng: np.random.Generator) -> Plan:
-        """Return the plan of a phase from its beginning, which is not changed."""
+        """Return the plan of a phase from its initial state, which is not changed."""
 
     def synthesize(self, task: SynthesisTask, rng: np.random.Generator | None = None) -> Schedule:
         """Return the schedule of a task, without an environment."""

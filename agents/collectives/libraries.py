@@ -1,4 +1,4 @@
-"""Algorithms of collective libraries, which know the order of the devices but not the links."""
+"""Algorithms of collective libraries, which use the order of the devices but not the links."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PlanOf = Callable[[Phase], Plan]
 
 
 class LibraryAgent(Synthesizer):
-    """Agent of an algorithm of libraries; of several variants it takes the fastest."""
+    """Base class of agents with a library algorithm, which use the fastest of its variants."""
 
     def variants(self, task: SynthesisTask) -> Sequence[PlanOf]:
-        """Return functions that make the plan of a phase."""
+        """Return the variants: functions that return the plan of a phase."""
         raise NotImplementedError
 
     def plans(self, task: SynthesisTask, rng: np.random.Generator) -> list[Plan]:
@@ -39,7 +39,7 @@ class RingAgent(LibraryAgent):
     name = "ring"
 
     def variants(self, task: SynthesisTask) -> Sequence[PlanOf]:
-        """Return both directions, and one."""
+        """Return the ring in both directions, and in one."""
         order = tour(task)
         return (
             lambda phase: ring_plan(task, phase, order, both_ways=True),
@@ -48,22 +48,22 @@ class RingAgent(LibraryAgent):
 
 
 class TreeAgent(LibraryAgent):
-    """Binary trees, one rooted at each owner; chunks of one owner take turns between mirror images."""
+    """Binary trees, one rooted at each owner; chunks of one owner alternate between mirror images."""
 
     name = "tree"
 
     def variants(self, task: SynthesisTask) -> Sequence[PlanOf]:
-        """Return the trees along the tour and along the numbers of the devices."""
+        """Return the trees in tour order and in device order."""
         return _along_orders(task, tree_plan)
 
 
 class DoublingAgent(LibraryAgent):
-    """Recursive doubling (mirrored: halving); Bruck's algorithm where the group is no power of two."""
+    """Recursive doubling (mirrored: halving); Bruck's algorithm if the group size is not a power of two."""
 
     name = "doubling"
 
     def variants(self, task: SynthesisTask) -> Sequence[PlanOf]:
-        """Return doubling along the tour and along the numbers of the devices."""
+        """Return doubling in tour order and in device order."""
         return _along_orders(task, doubling_plan)
 
 
@@ -73,7 +73,7 @@ class DirectAgent(LibraryAgent):
     name = "direct"
 
     def variants(self, task: SynthesisTask) -> Sequence[PlanOf]:
-        """Return the sending along the tour and along the numbers of the devices."""
+        """Return direct sending in tour order and in device order."""
         return _along_orders(task, direct_plan)
 
 

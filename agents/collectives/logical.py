@@ -71,7 +71,7 @@ def ring_plan(task: SynthesisTask, phase: Phase, order: list[int], both_ways: bo
     def edges(chunk: int) -> Edges:
         forwards = n - 1
         if both_ways:
-            # With an even number of members, chunks take turns in which way is the longer one.
+            # With an even number of members, one direction is longer; chunks alternate between the two.
             forwards = n // 2 if chunk % 2 else (n - 1) // 2
         yield from ((step, step, step + 1) for step in range(forwards))
         yield from ((step, -step, -step - 1) for step in range(n - 1 - forwards))
@@ -83,8 +83,8 @@ def tree_plan(task: SynthesisTask, phase: Phase, order: list[int]) -> Plan:
     """Return the plan in which every chunk goes down a binary tree rooted at its owner.
 
     The root's children are the neighbours on both sides, each of which serves half of the others. Chunks with
-    the same owner take turns between the tree and its mirror image, as in double binary trees (Sanders,
-    Speck, Traff, Parallel Computing 35, 2009).
+    the same owner alternate between the tree and its mirror image, as in double binary trees (Sanders, Speck,
+    Traff, Parallel Computing 35, 2009).
     """
     n = len(order)
 
@@ -97,7 +97,7 @@ def tree_plan(task: SynthesisTask, phase: Phase, order: list[int]) -> Plan:
 
 
 def doubling_plan(task: SynthesisTask, phase: Phase, order: list[int]) -> Plan:
-    """Return the plan of recursive doubling; for other numbers than powers of two, of Bruck's algorithm."""
+    """Return the plan of recursive doubling, or of Bruck's algorithm if the size is not a power of two."""
     n = len(order)
     place_of = {member: place for place, member in enumerate(order)}
     paired = n & (n - 1) == 0
@@ -118,7 +118,7 @@ def doubling_plan(task: SynthesisTask, phase: Phase, order: list[int]) -> Plan:
 
 
 def direct_plan(task: SynthesisTask, phase: Phase, order: list[int]) -> Plan:
-    """Return the plan in which every owner sends to everyone else, the next on the tour first."""
+    """Return the plan in which every owner sends to all other members, in the order of the tour."""
     n = len(order)
 
     def edges(chunk: int) -> Edges:
@@ -128,7 +128,7 @@ def direct_plan(task: SynthesisTask, phase: Phase, order: list[int]) -> Plan:
 
 
 def _plan(task: SynthesisTask, phase: Phase, order: list[int], edges: Callable[[int], Edges]) -> Plan:
-    """Return the plan of a tree for every chunk, round by round."""
+    """Return the plan that sends every chunk along its tree, round by round."""
     collective, n = task.collective, len(order)
     place_of = {member: place for place, member in enumerate(order)}
     rounds: dict[int, list[tuple[int, int, int]]] = {}
@@ -149,7 +149,7 @@ def _plan(task: SynthesisTask, phase: Phase, order: list[int], edges: Callable[[
 
 
 def _way_to(place: int, tree: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield the edges of a tree on the way to a place, the last first."""
+    """Yield the edges from the root of a tree to a place, the last edge first."""
     into = {receiver: (step, sender) for step, sender, receiver in tree}
     while place in into:
         step, sender = into[place]
@@ -158,7 +158,7 @@ def _way_to(place: int, tree: list[tuple[int, int, int]]) -> Iterator[tuple[int,
 
 
 def _halves(parent: int, first: int, end: int, step: int) -> Edges:
-    """Yield the edges from a parent to the places from ``first`` to ``end``: two heads, each with a half."""
+    """Yield the edges below a parent to the places [first, end): a child for each half of the range."""
     middle = (first + end + 1) // 2
     for low, high, head in ((first, middle, first), (middle, end, end - 1)):
         if low < high:
@@ -169,7 +169,7 @@ def _halves(parent: int, first: int, end: int, step: int) -> Edges:
 
 @cached_kernel()
 def _short_tour(times_s: FloatArray) -> IntArray:
-    """Return a short closed tour through all members: nearest neighbours, then 2-opt until it ends."""
+    """Return a short closed tour of all members: nearest neighbours, then 2-opt until no move helps."""
     n = times_s.shape[0]
     order = np.zeros(n, np.int64)
     seen = np.zeros(n, np.bool_)

@@ -30,7 +30,7 @@ class Rule:
 
     Attributes:
         patience: Weight of a transfer's duration in the key of a proposal, from 0 to 1.
-        rarity: Weight of the number of devices that have a chunk among chunks that can start together.
+        rarity: Weight of the number of devices that have a chunk; orders chunks that can start together.
     """
 
     patience: float = 0.0
@@ -43,8 +43,8 @@ def match(spread: Spread, rule: Rule, keys: FloatArray | None = None) -> Plan:
     Args:
         spread: State at the beginning; it is changed.
         rule: The rule.
-        keys: Key of each chunk for each receiver, added to the weighted rarity; of chunks that can start
-            together, the one with the least sum is sent. float64 [n_chunks, n_devices]; None: 0.
+        keys: Key of each chunk for each receiver, added to the weighted rarity, float64 [n_chunks,
+            n_devices]; None: 0. If several chunks can start together, the one with the least sum is sent.
     """
     task = spread.task
     if keys is None:
@@ -101,7 +101,7 @@ def _propose(queue: Any, hop: Any, patience: Any, rarity: Any, keys: Any, plan_h
 
 @cached_kernel("sysgym.emulator.collectives")
 def _best_chunk(hop: Any, rarity: Any, keys: Any, plan_hops: Any, state: Any) -> Any:
-    """Return the chunk that a hop can send first, and when; -1 if there is none."""
+    """Return the chunk that a hop can send first, and its start time; the chunk is -1 if there is none."""
     free_s = links_free_s(hop, plan_hops, state)
     source, target, n_chunks = plan_hops.sources[hop], plan_hops.targets[hop], state.ready_s.shape[0]
     best, best_s, best_key = -1, np.inf, np.inf

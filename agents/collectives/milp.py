@@ -26,21 +26,21 @@ MOST_VARIABLES = 12_000
 """Largest number of binary variables; beyond it HiGHS takes minutes."""
 
 MOST_NODES = 2_000
-"""Nodes after which a program is given up. A limit of time would make results depend on the machine."""
+"""Nodes after which the solver gives up. A time limit would make results depend on the machine."""
 
 MOST_DIVISIONS = 8
-"""Most epochs in the shortest time for which a chunk occupies a link."""
+"""Largest number of epochs in the shortest occupancy of a link by a chunk."""
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """Times in epochs.
+    """Times of a task in epochs.
 
     Attributes:
         length_s: Length of an epoch.
-        durations: From start to arrival of each hop, int64 [n_hops].
-        occupancies: Of each hop's links, int64 [n_hops, longest path].
-        exact: Whether all times are multiples of the epoch; else they are rounded up.
+        durations: Epochs from start to arrival on each hop, int64 [n_hops].
+        occupancies: Epochs for which each link of a hop is occupied, int64 [n_hops, longest path].
+        exact: Whether all times are multiples of the epoch; otherwise they are rounded up.
     """
 
     length_s: float
@@ -50,7 +50,7 @@ class Epochs:
 
 
 def epochs_of(spread: Spread) -> Epochs:
-    """Return times in the longest epoch of which all are multiples, or else in occupancies rounded up."""
+    """Return times in the longest epoch that divides all of them, or rounded up to shortest occupancies."""
     task = spread.task
     occupied = task.hops.paths >= 0
     unit_s = float(task.occupancies_s[occupied].min())
@@ -84,8 +84,8 @@ def optimal_plan(start: Spread, heuristic: Plan, heuristic_s: float) -> tuple[Pl
 
     Args:
         start: State at the beginning; owners have their chunks, and links are free.
-        heuristic: A plan that is returned if there is none with fewer epochs.
-        heuristic_s: Its time.
+        heuristic: Plan that is returned if there is none with fewer epochs.
+        heuristic_s: Time of the heuristic plan.
 
     Raises:
         SysgymError: If the program would be too large.
@@ -103,7 +103,7 @@ def optimal_plan(start: Spread, heuristic: Plan, heuristic_s: float) -> tuple[Pl
 
 
 def _plan_within(start: Spread, times: Epochs, n_epochs: int) -> tuple[Plan | None, bool]:
-    """Return a plan that ends within some epochs, if any; and whether the answer is certain."""
+    """Return a plan that ends within ``n_epochs``, or None, and whether the answer is certain."""
     n_chunks, n_devices = start.state.missing.shape
     n_hops = len(start.hops.sources)
     n_moves = n_chunks * n_hops * n_epochs
@@ -112,7 +112,7 @@ def _plan_within(start: Spread, times: Epochs, n_epochs: int) -> tuple[Plan | No
     move = np.arange(n_moves)
 
     def has(chunks: IntArray, devices: IntArray, epochs: IntArray) -> IntArray:
-        """Return the variables that say who has what when; there is one epoch more for the end."""
+        """Return the variables for chunks on devices at the start of epochs; an extra epoch is the end."""
         variables: IntArray = n_moves + (chunks * n_devices + devices) * (n_epochs + 1) + epochs
         return variables
 
@@ -129,7 +129,7 @@ def _plan_within(start: Spread, times: Epochs, n_epochs: int) -> tuple[Plan | No
     add(move, has(chunk, start.hops.sources[hop], epoch), -1.0)
     limits.append((np.full(n_moves, -np.inf), np.zeros(n_moves)))
     n_rows += n_moves
-    # A device has what it had, and what arrives.
+    # A device keeps its chunks, and receives those that arrive.
     c, d, e = (axis.ravel() for axis in np.indices((n_chunks, n_devices, n_epochs)))
     kept = (c * n_devices + d) * n_epochs + e
     add(kept, has(c, d, e + 1), 1.0)
@@ -165,7 +165,7 @@ def _plan_within(start: Spread, times: Epochs, n_epochs: int) -> tuple[Plan | No
     matrix = coo_array((value, (row, column)), shape=(n_rows, n_variables)).tocsc()
     low, high = (np.concatenate(ends) for ends in zip(*limits, strict=True))
     cost = np.zeros(n_variables)
-    cost[:n_moves] = 1.0  # nothing is sent that nobody needs
+    cost[:n_moves] = 1.0  # avoids transfers that are not needed
     found = milp(
         cost,
         constraints=LinearConstraint(matrix, low, high),

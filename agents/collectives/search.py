@@ -13,10 +13,10 @@ from sysgym.emulator.collectives.schedule import Plan
 from sysgym.emulator.collectives.spread import Spread
 
 TACOS_LIKE = (Rule(),)
-"""A link takes the first chunk that it can send, a random one of several."""
+"""A link takes the first chunk that it can send; ties are broken at random."""
 
 RULES = (Rule(1.0, 1.0), Rule(1.0, 0.0), Rule(0.5, 1.0), Rule(0.0, 1.0), Rule(0.0, 0.0))
-"""Rules that restarts take in turns; which is best depends on the system."""
+"""Rules that restarts use in turns; the best one depends on the system."""
 
 HOTTEST, COLDEST = 0.05, 0.002
 """Temperatures of annealing, in the natural logarithm of time."""
@@ -26,7 +26,7 @@ REDRAWN = 0.05
 
 
 def restarts(start: Spread, rules: Sequence[Rule], runs: int, rng: np.random.Generator) -> Plan:
-    """Return the best of some matchings, the first of each rule without keys and the others with random ones.
+    """Return the best of several matchings: one per rule without keys, the others with random keys.
 
     Args:
         start: State at the beginning of a phase; it is not changed.
@@ -49,8 +49,8 @@ def restarts(start: Spread, rules: Sequence[Rule], runs: int, rng: np.random.Gen
 def annealing(start: Spread, runs: int, rng: np.random.Generator) -> Plan:
     """Return the best plan found by simulated annealing of keys (Kirkpatrick et al., Science 220, 1983).
 
-    It begins with every rule of :data:`RULES` once, and continues with the best. A move draws some keys
-    again; the energy is the logarithm of the time.
+    Every rule of :data:`RULES` is tried once, and the search continues with the best one. A move draws some
+    keys again; the energy is the logarithm of the time.
 
     Args:
         start: State at the beginning of a phase; it is not changed.

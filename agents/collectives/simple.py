@@ -1,4 +1,4 @@
-"""Agents that look at one step: a random candidate, and the earliest."""
+"""Agents that choose one transfer at a time: a random candidate, or the earliest one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RandomAgent:
 
 
 class EarliestAgent:
-    """The first candidate: the earliest to arrive, of several the chunk that fewest devices have."""
+    """The candidate that arrives first; ties go to the chunk that the fewest devices have."""
 
     name = "earliest"
 

@@ -13,10 +13,10 @@ from sysgym.emulator.collectives.spread import Spread
 
 
 class TacosAgent(Synthesizer):
-    """Random matchings of free links and chunks, after TACOS; the best of some runs.
+    """Random matchings of free links and chunks, after TACOS; the best of several runs.
 
     Args:
-        runs: Matchings of a phase.
+        runs: Number of matchings for a phase.
     """
 
     name, STREAM = "tacos", 0x7AC05
@@ -31,10 +31,10 @@ class TacosAgent(Synthesizer):
 
 
 class RestartsAgent(Synthesizer):
-    """Matchings by several rules, some of which wait for faster links; the best of some runs.
+    """Matchings by several rules, some of which wait for faster links; the best of several runs.
 
     Args:
-        runs: Matchings of a phase.
+        runs: Number of matchings for a phase.
     """
 
     name, STREAM = "restarts", 0x5E57A
@@ -52,7 +52,7 @@ class AnnealingAgent(Synthesizer):
     """Simulated annealing of the keys that order chunks in the best rule's matching.
 
     Args:
-        runs: Matchings of a phase.
+        runs: Number of matchings for a phase.
     """
 
     name, STREAM = "annealing", 0xA22EA
@@ -67,9 +67,9 @@ class AnnealingAgent(Synthesizer):
 
 
 class MilpAgent(Synthesizer):
-    """The optimum of small tasks by mixed-integer programs, from the schedule of annealing downwards.
+    """The optimum of small tasks by mixed-integer programs, with the schedule of annealing as upper bound.
 
-    Each phase is solved on its own, so an all-reduce is the sum of two optima. Larger tasks are an error.
+    Each phase is solved separately, so an all-reduce is the sum of two optima. Larger tasks raise an error.
     """
 
     name, STREAM = "milp", 0x3117

@@ -1,4 +1,4 @@
-"""The fastest run, by a dynamic program over windows and methods that knows all conditions."""
+"""The fastest run, by a dynamic program over windows and methods with all conditions known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sysgym.envs.compression.grad_compress import GradCompress
 
 
 class OracleAgent:
-    """The fastest run; it reads the episode's future."""
+    """The fastest run, computed from the conditions of the whole episode."""
 
     name = "oracle"
     privileged = True

@@ -21,12 +21,12 @@ _CRITICAL = NAMES.index("critical")
 class CrossoverAgent:
     """The method with the most expected progress per second by the cost model, with hysteresis.
 
-    The model is evaluated at a mean of the measured goodputs, with the losses of the present phase. The
-    method changes only if that is expected to gain more than the hysteresis.
+    The model is evaluated at a moving average of the measured goodputs, with the losses of the present phase.
+    The method changes only if the expected gain exceeds the hysteresis.
 
     Args:
         hysteresis: Least expected gain of a change, as a share of the progress per second.
-        memory: Weight of the mean before a measurement; 0 looks at the last measurement only.
+        memory: Weight of the previous average; with 0, only the last measurement is used.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -49,7 +49,7 @@ class CrossoverAgent:
         self._method = 0
 
     def act(self, observation: Any) -> int:
-        """Return the method with the largest expectation, or the present one if it is almost as good."""
+        """Return the method with the largest expected gain, or the present one if it is almost as good."""
         measured = float(observation[_GOODPUT])
         self._mean = (
             measured if self._mean is None else self._mean + (1.0 - self.memory) * (measured - self._mean)

@@ -1,4 +1,4 @@
-"""Heuristics of the congestion family, one file each."""
+"""Agents of the congestion family: heuristics, and the declarations of learned agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The actions of any environment of the family, for agents that need nothing else of it."""
+"""Action spaces of the family's environments, for agents that use nothing else of an environment."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from sysgym.envs.congestion.flow.flow_cc import FlowCC
 
 
 class FlowFixedAgent:
-    """Constant initial rate; with a window, the underlying law without changes.
+    """Constant initial rate; if the preset sets a window, the underlying law without changes.
 
     This sender ignores its observations.
     """

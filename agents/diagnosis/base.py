@@ -1,4 +1,4 @@
-"""Base class of rules that ask about some parts, in an order, and then name one."""
+"""Base class of rules that ask about some parts, one after another, and then name one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACE = {name: place for place, name in enumerate(PART_COLUMNS)}
 
 
 class PartTable:
-    """Parts of a job as an observation shows them.
+    """Table of the parts of a job in an observation.
 
     Args:
         observation: The observation.
@@ -66,7 +66,7 @@ class Questioner:
         """Check the environment.
 
         Raises:
-            SysgymError: If it belongs to another family.
+            SysgymError: If the environment belongs to another family.
         """
         self._world = world_of(env, self.name, TrainingDiagnosis)
 
@@ -79,7 +79,7 @@ class Questioner:
         return parts.n_rows + int(self.culprit(parts))
 
     def questions(self, parts: PartTable) -> Sequence[int]:
-        """Return the rows to ask about, in their order; those that were asked before are left out."""
+        """Return the rows to ask about, in order; rows that were asked about before are skipped."""
         return ()
 
     @abstractmethod

@@ -52,7 +52,7 @@ class LatestThroughout(Questioner):
     """Names the part that is late both at its worst and throughout, without a question.
 
     Parts are compared by the geometric mean of the columns ``late`` and ``steady``. Stages and kinds of
-    operations have weights against ranks, since a fault of a rank makes its stage late too.
+    operations are weighted relative to ranks, because a fault of a rank makes its stage late too.
 
     Args:
         stage_weight: Weight of stages.
@@ -81,7 +81,7 @@ class LargestShare(Questioner):
 
     Args:
         count: Number of questions.
-        sign: Column that decides what is asked.
+        sign: Column by which the parts to ask about are chosen.
         precise: A rank is named instead of a stage or a kind if its answer is at least this share of the
             largest one.
 
@@ -111,7 +111,7 @@ class Narrowing(Questioner):
     bound is the first estimate, as in the paper. Kinds of operations that communicate are asked about too.
 
     Args:
-        count: Ranks that are asked about.
+        count: Number of ranks to ask about.
         precise: A rank is named instead of a stage if its answer is at least this share of the largest one.
 
     Raises:
@@ -143,11 +143,12 @@ class Narrowing(Questioner):
 class Contrast(Questioner):
     """Names the part whose answer is furthest above the median of similar parts that were asked about.
 
-    All stages are asked about, the kinds that communicate, and the ranks that are latest by a sign.
+    The agent asks about all stages, the kinds of operations that communicate, and the ranks that are latest
+    by a sign.
 
     Args:
-        count: Ranks that are asked about.
-        sign: Column that decides which.
+        count: Number of ranks to ask about.
+        sign: Column by which these ranks are chosen.
         precise: A rank is named instead of another part if its contrast is at least this share of the largest
             one.
 
@@ -203,7 +204,7 @@ class Oracle(Questioner):
     privileged = True
 
     def culprit(self, parts: PartTable) -> int:
-        """Return its row."""
+        """Return the row of the worst fault."""
         case = self._world.case
         return case.parts.index(case.culprit)
 
@@ -220,7 +221,7 @@ def communicating(parts: PartTable) -> list[int]:
 
 
 def precise_row(parts: PartTable, values: FloatArray, rows: Sequence[int], precise: float) -> int:
-    """Return the row with the largest value, or a rank's if that has nearly as much.
+    """Return the row with the largest value, or that of a rank whose value is nearly as large.
 
     Args:
         parts: The parts.
@@ -235,7 +236,7 @@ def precise_row(parts: PartTable, values: FloatArray, rows: Sequence[int], preci
 
 
 def known_sign(sign: str) -> str:
-    """Return a sign.
+    """Return a sign after checking that it is one of the known ones.
 
     Raises:
         UnknownName: If there is no such sign.

@@ -1,4 +1,4 @@
-"""Base class of the family's agents: the environment, and names for observations."""
+"""Functions shared by the family's agents, and the places of values in the observation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ PLACE = {name: place for place, name in enumerate(COLUMNS)}
 
 
 class Noticed(NamedTuple):
-    """Logarithms of factors: the lower of the current one and its short moving mean.
+    """Logarithms of slowdown factors, each the lower of the current factor and its short moving mean.
 
-    After a fault is gone, the mean stays high for a while; the current factor does not.
+    After the end of a fault, the mean stays high for a while; the current factor does not.
 
     Attributes:
-        worker: Of the slowest worker, beyond that of the slowest stage.
-        stage: Of the slowest stage.
-        link: Of the exchange.
+        worker: Factor of the slowest worker, relative to that of the slowest stage.
+        stage: Factor of the slowest stage.
+        link: Factor of the exchange.
     """
 
     worker: float
@@ -28,7 +28,7 @@ class Noticed(NamedTuple):
 
 
 def noticed(observation: Any) -> Noticed:
-    """Return the slow parts."""
+    """Return the slowdown of workers, stages and the exchange in an observation."""
     worst, stage, link = (
         float(min(observation[PLACE[name]], observation[PLACE[f"{name}_fast"]]))
         for name in ("worst", "stage", "link")

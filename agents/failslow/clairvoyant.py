@@ -13,19 +13,19 @@ from sysgym.envs.failslow.fail_slow import FailSlow
 
 
 class Clairvoyant:
-    """Takes the action that saves most time until the present faults are over.
+    """Takes the action that saves the most time until the present faults are over.
 
-    It knows their true ends and factors, but not the faults that begin later, so it is good but not optimal.
+    The agent reads their true ends and factors, but not the faults that begin later, so it is not optimal.
     """
 
     name = "clairvoyant"
     privileged = True
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Remember the environment.
+        """Store the environment.
 
         Raises:
-            SysgymError: If it belongs to another family.
+            SysgymError: If the environment belongs to another family.
         """
         self._world = world_of(env, self.name, FailSlow)
 

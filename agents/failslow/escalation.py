@@ -19,7 +19,7 @@ _LADDERS = (
     (Action.MOVE_LAYERS, Action.RESTART),
     (Action.REROUTE, Action.RESTART),
 )
-"""Actions for a slow worker, stage and link."""
+"""Actions for a slow worker, stage and link, in the order of their cost."""
 
 _COST = {
     Action.REBALANCE: "rebalance_cost",
@@ -31,15 +31,15 @@ _COST = {
 
 
 class SkiRental:
-    """The next more expensive action once the time lost since the last one is a multiple of its cost.
+    """The next more expensive action once the time lost since the last one reaches a multiple of its cost.
 
-    A restart also costs a checkpoint, or the work since the last one. When nothing is slow, the next fault
-    begins with the cheapest action again, and microbatches and layers are moved back.
+    A restart also costs a checkpoint, or the work since the last checkpoint. When nothing is slow any more,
+    microbatches and layers are moved back, and the next fault begins with the cheapest action.
 
     Args:
-        multiple: Lost time over the cost.
-        worker: Factor of a worker, or of a stage, that counts as slow.
-        link: Factor of the exchange that counts as slow.
+        multiple: Ratio of lost time to cost at which an action is taken.
+        worker: Slowdown factor above which a worker or a stage counts as slow.
+        link: Slowdown factor above which the exchange counts as slow.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -55,7 +55,7 @@ class SkiRental:
         self._high = (of_worker, of_worker, log_factor(self.name, "link", link))
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Begin with nothing lost.
+        """Reset the lost time.
 
         Raises:
             SysgymError: If the environment belongs to another family.

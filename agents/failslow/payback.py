@@ -1,4 +1,4 @@
-"""Payback: the action that gains most work, less its pause, if faults last some time more."""
+"""Payback: the action that gains the most work, less its pause, if faults last for a further time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sysgym.emulator.failslow.run import Action
 from sysgym.envs.failslow.fail_slow import FailSlow
 
 _CAUTION = 1.05
-"""Factor of computed steps: factors are measured with errors."""
+"""Safety factor of computed step times, because slowdown factors are measured with errors."""
 
 
 class Payback:
-    """The action that gains most work, less its pause, if the fault lasts some time more.
+    """The action that gains the most work, less its pause, if the fault lasts for a further time.
 
-    That time is a constant plus a multiple of the time for which factors have been high. Steps after an
-    action are computed from measured factors.
+    The further time is a constant plus a multiple of the time for which factors have been high. Step times
+    after an action are computed from measured factors.
 
     Args:
         base_h: Time that a new fault is expected to last, h.
-        growth: Further time for each hour that it has lasted.
-        slow: Factor that counts as slow.
+        growth: Further time for each hour that the fault has lasted.
+        slow: Slowdown factor above which a part counts as slow.
 
     Raises:
         SysgymError: If a value is out of range.
@@ -59,7 +59,7 @@ class Payback:
             return Action.NONE
         slow = noticed(observation)
         if self._rerouted:
-            # What is left of the slowness after a move of traffic cannot be moved away again.
+            # A second move of traffic would not reduce the slowdown that remains after the first one.
             self._relieved_link, self._rerouted = math.exp(seen["link"]), False
         elif slow.link <= self._high:
             self._relieved_link = 1.0
@@ -86,7 +86,7 @@ class Payback:
             lasting_h = stage_h if slow.stage > self._high else worker_h
             after[Action.MOVE_LAYERS] = (moved, lasting_h, seen["move_layers_cost"])
         else:
-            # Nothing is slow any more: what was moved is moved back for the rest of the job.
+            # Nothing is slow any more, so earlier moves are undone for the rest of the job.
             if seen["imbalance"] > 0.0:
                 after[Action.REBALANCE] = (rebalanced, seen["left"], seen["rebalance_cost"])
             if seen["moved"] > 0.0:

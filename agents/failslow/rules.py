@@ -26,12 +26,12 @@ class Never:
         """Check the environment.
 
         Raises:
-            SysgymError: If it belongs to another family.
+            SysgymError: If the environment belongs to another family.
         """
         world_of(env, self.name, FailSlow)
 
     def act(self, observation: Any) -> int:
-        """Return no action."""
+        """Return the action ``NONE``."""
         return Action.NONE
 
 
@@ -55,7 +55,7 @@ class RandomAgent(Never):
 
 
 class AlwaysRestart(Never):
-    """A restart whenever a step takes longer by a factor.
+    """A restart whenever a step is slower than normal by more than a factor.
 
     Args:
         limit: The factor.
@@ -116,14 +116,14 @@ class Threshold(Never):
 class Cusum(Never):
     """Acts when the cumulative sum of the excess over a drift exceeds a limit (Page, Biometrika 1954).
 
-    For a slow worker, microbatches are moved and, if the sum exceeds a multiple of the limit, the worker is
-    replaced; from a slow stage, layers are moved, and from a slow link, traffic. When a sum is 0 again,
+    Microbatches are moved away from a slow worker, layers from a slow stage, and traffic from a slow link. If
+    the sum of a worker exceeds a multiple of the limit, the worker is replaced. When a sum is 0 again,
     microbatches and layers are moved back.
 
     Args:
-        drift: Logarithm of a factor that is normal.
-        limit: Sum at which a change is noticed.
-        escalation: Multiple of it at which a worker is replaced.
+        drift: Logarithm of a factor that counts as normal.
+        limit: Sum above which a change is noticed.
+        escalation: Multiple of the limit above which a worker is replaced.
 
     Raises:
         SysgymError: If a value is not positive.
@@ -153,7 +153,7 @@ class Cusum(Never):
         worst, stage, link = (float(observation[PLACE[name]]) for name in ("worst", "stage", "link"))
         for kind, factor in enumerate((worst - max(stage, 0.0), stage, link)):
             above = factor - self._drift
-            # What was long slow is normal again after some windows, not after as many as it was slow.
+            # The cap limits the number of windows after which a part counts as normal after a long fault.
             most = 2.0 * self._limit * self._escalation
             self._sums[kind] = min(
                 max(self._sums[kind] + (above if above > 0.0 else -self._limit), 0.0), most

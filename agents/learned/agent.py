@@ -33,7 +33,8 @@ class LearnedAgent:
         meta: Metadata of the checkpoint.
 
     Raises:
-        SysgymError: If its actions are of another kind, or the policy cannot be played, or not without trust.
+        SysgymError: If the action scale is invalid, the policy cannot be played, or it contains code and
+            ``trust`` is not set.
     """
 
     def __init__(self, checkpoint: Checkpoint, *, trust: bool = False) -> None:
@@ -76,13 +77,13 @@ class LearnedAgent:
 def other_observation(
     path: Path, meta: CheckpointMeta, env: gym.Env[Any, Any], index: list[str]
 ) -> SysgymError:
-    """Return the error for an environment whose observation is not that of a policy.
+    """Return the error for an environment whose observation differs from that of a policy.
 
     Args:
         path: The checkpoint.
-        meta: Its metadata.
+        meta: Metadata of the checkpoint.
         env: The environment.
-        index: Names of the values of its observation.
+        index: Names of the values of the environment's observation.
     """
     got, expected = first_difference(index, meta.observation_index)
     trained = f"trained on {meta.scenario_name}, whose observation differs: {expected}"
@@ -97,7 +98,7 @@ def other_observation(
 
 
 def first_difference(got: list[str], expected: list[str]) -> tuple[str, str]:
-    """Return the first names that differ between two observations; the sizes if one continues the other."""
+    """Return the first names that differ between two observations, or the sizes if there are none."""
     for a, b in zip(got, expected, strict=False):
         if a != b:
             return a, b
@@ -105,7 +106,7 @@ def first_difference(got: list[str], expected: list[str]) -> tuple[str, str]:
 
 
 def _torch_policy(checkpoint: Checkpoint, trust: bool) -> Callable[[Any], NDArray[Any]]:
-    """Return the policy in torch, for a network that is not supported in NumPy."""
+    """Return the policy evaluated in torch, for networks that are not supported in NumPy."""
     algorithm = get_algorithm(checkpoint.meta.agent)
     if checkpoint.learner:
         algorithm.load_class()  # the extra may be missing

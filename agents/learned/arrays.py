@@ -1,7 +1,7 @@
 """Arrays, numbers and strings in npz files. Reading a file runs no code and uses bounded memory.
 
-A tree is made of nested dicts and lists of numbers, strings, None and arrays. Its file is an npz archive with
-an additional member ``tree``: the JSON form of the tree, which refers to arrays by name.
+A tree consists of nested dicts and lists of numbers, strings, None and arrays. It is stored as an npz archive
+with an additional member ``tree``: the tree as JSON, in which arrays are referred to by name.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def read_member(archive: zipfile.ZipFile, name: str, most_bytes: int | None = No
     Args:
         archive: Archive that has passed :func:`check_members`.
         name: Name of the member.
-        most_bytes: Largest unpacked size; None: the limit of the whole archive.
+        most_bytes: Largest unpacked size; None: only the limit of the whole archive applies.
 
     Raises:
-        ValueError: If the member would unpack to more.
+        ValueError: If the unpacked size exceeds the limit, or the compression method is not supported.
         zipfile.BadZipFile: If the member does not match its entry in the archive.
         KeyError: If there is no such member.
     """
@@ -88,8 +88,8 @@ def read_arrays(data: bytes) -> dict[str, NDArray[Any]]:
     """Return the arrays of an npz file.
 
     Raises:
-        ValueError: If an array holds Python objects or does not match its header, or as in
-            :func:`check_members`.
+        ValueError: If an array holds Python objects or does not match its header, or for the reasons given
+            in :func:`check_members`.
         zipfile.BadZipFile: If the file is not an archive.
     """
     with zipfile.ZipFile(BytesIO(data)) as archive:
@@ -110,7 +110,7 @@ def write_tree(tree: Any) -> bytes:
     """Return a tree as an npz file.
 
     Raises:
-        TypeError: If it holds anything but dicts, lists, numbers, strings, None and arrays.
+        TypeError: If the tree holds anything but dicts, lists, numbers, strings, None and arrays.
     """
     arrays: dict[str, NDArray[Any]] = {}
 
@@ -137,11 +137,11 @@ def read_tree(data: bytes) -> Any:
     """Return the tree of an npz file.
 
     Raises:
-        ValueError: If the file is not a tree, its JSON form is larger than :data:`LARGEST_TREE_BYTES`, or as
-            in :func:`read_arrays`.
+        ValueError: If the file is not a tree, its JSON form is larger than :data:`LARGEST_TREE_BYTES`, or for
+            the reasons given in :func:`read_arrays`.
         KeyError: If an array is missing.
-        RecursionError: If it is nested too deeply.
-        zipfile.BadZipFile: If it is no archive.
+        RecursionError: If the tree is nested too deeply.
+        zipfile.BadZipFile: If the file is not an archive.
     """
     arrays = read_arrays(data)
     text = arrays[_TREE].tobytes()

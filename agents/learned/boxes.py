@@ -34,7 +34,8 @@ class BoxProblem:
         scenario: The scenario.
 
     Raises:
-        SysgymError: If the observation or the action is of another kind.
+        SysgymError: If the observation is not a vector, or the action is neither discrete nor a vector with
+            common finite bounds.
     """
 
     set_shape: SetShape | None = None
@@ -58,7 +59,7 @@ class BoxProblem:
             raise SysgymError(f"{scenario.name}: actions are neither continuous nor discrete: {actions}")
 
     def make_env(self) -> gym.Env[Any, Any]:
-        """Return one environment."""
+        """Return one environment of the train split."""
         env = made(self._scenario, split="train")
         if self.discrete_actions:
             return env
@@ -75,7 +76,7 @@ class BoxProblem:
         return self._index
 
     def action_meaning(self) -> dict[str, Any]:
-        """Return the scale of continuous actions, or that actions are discrete."""
+        """Return the scale of continuous actions, or the mark of discrete ones."""
         return self._meaning
 
 
@@ -103,7 +104,7 @@ class BoxAgent:
 
     Args:
         checkpoint: The checkpoint.
-        act: Function from an observation to an action; None: the checkpoint's network.
+        act: Function from an observation to an action; None: the decision of the checkpoint's network.
 
     Attributes:
         name: Name of the algorithm.

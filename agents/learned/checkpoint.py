@@ -1,9 +1,10 @@
 """Checkpoints: zip files with the learner's state, the policy as plain arrays, and metadata.
 
-``meta.json`` describes the training; ``policy.npz`` can be played without torch (absent if the policy is not
-a plain network); ``learner.npz`` is the state from which training resumes (absent in a checkpoint for playing
-only). None of them can hold code. Checkpoints of the previous format have ``model.zip`` instead of
-``learner.npz``, a file of stable-baselines3 that contains pickles and is read only if it is trusted.
+``meta.json`` describes the training. ``policy.npz`` can be played without torch; it is absent if the network
+is not supported in NumPy. ``learner.npz`` is the state from which training resumes; it is absent in a
+checkpoint for playing only. None of them can hold code. Checkpoints of the previous format have ``model.zip``
+instead of ``learner.npz``, a file of stable-baselines3 that contains pickles and is read only if it is
+trusted.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from sysgym.scenarios.names import AGENT_NAME, ENV_ID, FILE_NAME, LONGEST_NAME
 
 FORMAT = "sysgym-checkpoint-2"
 PICKLED_FORMAT = "sysgym-checkpoint-1"
-"""The format before :data:`FORMAT`, in which the learner's state is a pickle."""
+"""Format before :data:`FORMAT`, in which the learner's state is a pickle."""
 
 LARGEST_META_BYTES = 4_000_000
-"""Limit of the size of ``meta.json``: two hundred times the largest of the package's own."""
+"""Limit of the size of ``meta.json``: several hundred times the largest one in the package."""
 
 MOST_FRAMES = 64
 """Limit of the number of decision intervals in an observation."""
@@ -43,7 +44,7 @@ MOST_FRAMES = 64
 _MOST_FEATURES = 100
 _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 _Label = Annotated[str, StringConstraints(pattern=_NO_CONTROLS, max_length=1000)]
-"""A single line of text, which is shown and exported unchanged."""
+"""Single line of text without control characters, which is shown and exported unchanged."""
 _EnvId = Annotated[str, StringConstraints(pattern=ENV_ID, max_length=LONGEST_NAME)]
 _AgentName = Annotated[str, StringConstraints(pattern=AGENT_NAME, max_length=LONGEST_NAME)]
 
@@ -64,7 +65,7 @@ _ENV_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
     "preset": _is_name,
     "reward": _is_name,
 }
-"""Other arguments of environments, each with a check of its value."""
+"""Arguments of environments that metadata may contain, each with a check of its value."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class CheckpointMeta:
         agent: Name of the algorithm, such as ``ppo``.
         env_id: Gymnasium id.
         scenario: The resolved scenario.
-        env_kwargs: Other arguments that the environment was, and must be, created with.
+        env_kwargs: Other arguments with which the environment was created, and must be created again.
         observation_index: Name of every value of the observation.
         action_scale: Name, low and high of the action scale.
         total_steps: Environment steps so far.
@@ -159,8 +160,8 @@ class Checkpoint:
         policy: The policy, if it is a network supported in NumPy.
         learner: State from which training resumes, as written by :mod:`.learner`; empty in a checkpoint for
             playing only.
-        pickled: File of stable-baselines3, which can hold code, in a checkpoint of :data:`PICKLED_FORMAT`
-            whose policy cannot be played otherwise; empty otherwise.
+        pickled: File of stable-baselines3, which can hold code. It is only set for a checkpoint of
+            :data:`PICKLED_FORMAT` without a policy in NumPy.
     """
 
     path: Path
@@ -171,7 +172,7 @@ class Checkpoint:
 
 
 def write_checkpoint(path: Path, meta: CheckpointMeta, policy: Network | None, learner: bytes) -> None:
-    """Write a checkpoint atomically: a reader sees either the old file or the complete new one."""
+    """Write a checkpoint atomically, so that readers see either the old file or the complete new one."""
     make_folder(path.parent)
     file = BytesIO()
     text = json.dumps({"format": FORMAT, **asdict(meta)}, indent=1)
@@ -190,7 +191,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, how: int) -> None:
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the version of each installed package."""
+    """Return the versions of those packages that are installed."""
     found = {}
     for package in packages:
         with suppress(metadata.PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""Learning curves in CSV files, whose first column says how far a run was."""
+"""Learning curves in CSV files, whose first column is the progress of the run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from sysgym.scenarios.files import write_atomically
 def begin_curve(path: Path, columns: Sequence[str], last: int) -> None:
     """Begin a curve, or delete its lines after the state from which a run resumes.
 
-    A kill can come between a line and the state that belongs to it, and within a line.
+    A process can be killed after a line is written and before its state is stored, or within a line. Such
+    lines are deleted.
 
     Args:
         path: The file.
         columns: Names of the columns.
-        last: Largest number of the first column whose state was stored.
+        last: Largest number in the first column for which the state was stored.
 
     Raises:
-        StorageError: The file cannot be written.
+        StorageError: If the file cannot be written.
     """
     rows = []
     if path.is_file():

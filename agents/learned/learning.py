@@ -18,7 +18,7 @@ from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.family import load_entry
 
 Runner = Callable[..., Decided]
-"""Function of an exported policy: from observations, shape (n, size), and masks, if any, to decisions."""
+"""Exported policy as a function from observations, shape (n, size), and masks, if any, to decisions."""
 
 
 class PolicyAgent(Agent, Protocol):
@@ -52,7 +52,7 @@ class Learning:
             over_hosts: Whether the policy applies one network to every host.
 
         Raises:
-            SysgymError: If a setting is chosen that the family does not have.
+            SysgymError: If a setting is given that the family does not support.
         """
         refuse_settings(scenario, env_kwargs, action_scale)
         return self.only_problem(scenario)
@@ -60,14 +60,14 @@ class Learning:
     def problem_like(self, env: Any, scenario: Scenario) -> Problem:
         """Return the learning problem with the observations and actions of an environment.
 
-        The reward may be another one: a trained policy does not depend on it.
+        The reward may differ, because a trained policy does not depend on it.
 
         Args:
             env: The environment, without wrappers.
             scenario: The scenario of the problem, with the id of this environment.
 
         Raises:
-            SysgymError: If a checkpoint cannot hold the arguments of the environment.
+            SysgymError: If a checkpoint cannot store the arguments of the environment.
         """
         return self.problem(scenario, {}, "log")
 
@@ -83,7 +83,7 @@ class Learning:
             trust: Whether code in the checkpoint may run.
 
         Raises:
-            SysgymError: If the policy cannot be played, or not without trust.
+            SysgymError: If the policy cannot be played, or contains code and ``trust`` is not set.
         """
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class Learning:
 
         Args:
             checkpoint: Checkpoint from which the policy was exported, without its network.
-            runner: Function that returns the policy's answers.
+            runner: Function that runs the exported policy.
         """
         raise NotImplementedError
 
@@ -109,7 +109,7 @@ class Learning:
         return checkpoint.policy
 
     def graph_on_observations(self, checkpoint: Checkpoint) -> PolicyGraph:
-        """Return the whole policy of a checkpoint, also if its network supports any number of parts."""
+        """Return the whole policy of a checkpoint, including networks for any number of parts."""
         return graph_of(checkpoint)
 
     def action_scale(self, meta: CheckpointMeta) -> str:
@@ -117,11 +117,11 @@ class Learning:
         return "log"
 
     def signature(self, observation_index: Sequence[str], *, over_hosts: bool = False) -> Sequence[str]:
-        """Return the properties of an observation that must be equal for one policy to play two."""
+        """Return the properties that two observations must share for one policy to play both."""
         return observation_index
 
     def bounds(self, env_id: str) -> Mapping[str, Bound] | None:
-        """Return a mapping from kinds of features to error bounds; None if nothing is measured."""
+        """Return a mapping from kinds of features to bounds of their errors; None if all are exact."""
         return None
 
 
@@ -130,7 +130,7 @@ def learning_of(family: str) -> Learning:
 
     Raises:
         UnknownName: If there is no such family.
-        SysgymError: If its declaration names an object of another type.
+        SysgymError: If the family's declaration names an object of another type.
     """
     entry = get_family(family).learning
     found = load_entry(entry)
@@ -142,7 +142,7 @@ def learning_of(family: str) -> Learning:
 def problem_of(
     scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str, *, over_hosts: bool = False
 ) -> Problem:
-    """Return the learning problem of a scenario; arguments and errors as of :meth:`Learning.problem`."""
+    """Return the learning problem of a scenario; arguments and errors as in :meth:`Learning.problem`."""
     learning = learning_of(scenario.family)
     return learning.problem(scenario, env_kwargs, action_scale, over_hosts=over_hosts)
 
@@ -161,11 +161,11 @@ def agent_that(checkpoint: Checkpoint, answer: Callable[[Any], NDArray[Any]]) ->
 def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
     """Return the whole policy of a checkpoint.
 
-    Observations are clipped to the bounds of the environment's space. This changes nothing inside the space,
-    but a deployed policy may receive any values.
+    Observations are clipped to the bounds of the environment's space, because a deployed policy may receive
+    values outside of it.
 
     Raises:
-        SysgymError: If its network is not supported in NumPy, or is shared by all hosts.
+        SysgymError: If the network is not supported in NumPy, or is shared by all hosts.
     """
     if checkpoint.policy is None:
         raise SysgymError(

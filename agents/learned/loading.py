@@ -14,12 +14,12 @@ def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> PolicyAgent
 
     Args:
         checkpoint: Path of the file, which may be untrusted.
-        trust: Whether code in it may run; required by files of older versions, which contain a pickle, and by
-            policies with custom classes.
+        trust: Whether code in the file may run; required by files of older versions, which contain a pickle,
+            and by policies with custom classes.
 
     Raises:
         SysgymError: If the file is not a checkpoint, or holds code and is not trusted.
-        MissingExtra: If its policy needs torch, which is not installed.
+        MissingExtra: If the policy needs torch, which is not installed.
     """
     found = read_checkpoint(checkpoint)
     return learning_of(found.meta.family).agent(found, trust=trust)

@@ -1,4 +1,4 @@
-"""Environments in which a user's program trained a model, and the arguments that its checkpoint keeps."""
+"""Environments in which a user's program has trained a model, and the arguments that a checkpoint stores."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ _OF_EPISODES = ("scenario", "overrides", "split", "reward", "transport", "backen
 """Arguments of environments that do not change the meaning of observations and actions."""
 
 _SHARES = (0.0, 0.1, 0.5, 1.0)
-"""Native actions at which the meaning of actions is compared, as shares of the range between the bounds."""
+"""Native actions at which action scales are compared, as shares of the range between the bounds."""
 
 _TOLERANCE = 1e-5
 
 
 def environment_of(model: Any, env: gym.Env[Any, Any] | None) -> gym.Env[Any, Any]:
-    """Return the environment whose arguments the checkpoint of a model keeps: the given one, or the model's.
+    """Return the environment whose arguments the checkpoint of a model stores: the given one, or the model's.
 
     Args:
         model: The model.
-        env: An environment as in training; None: the first one of the model.
+        env: An environment as in training; None: the model's first environment.
 
     Raises:
-        SysgymError: If none is known; if the model's own environments, or the given one and these, differ in
-            what actions and observations mean; if they are not sysgym's, or a wrapper changes either.
+        SysgymError: If ``env`` is None and the model has no environment in this process; if the model's
+            environments and the given one differ in the meaning of observations or actions; if they do not
+            belong to sysgym; or if a wrapper changes observations or actions.
     """
     own = _own_environments(model)
     singles = [one for one in own if isinstance(one, gym.Env)]
@@ -67,7 +68,7 @@ def kept_scenario(env: gym.Env[Any, Any]) -> Scenario:
     """Return the scenario of an environment, with the environment's own id.
 
     Raises:
-        SysgymError: If the environment is not one of the scenario's family.
+        SysgymError: If the environment is not registered in the scenario's family.
     """
     scenario, world = _scenario_of(env), env.unwrapped
     family = get_family(scenario.family)
@@ -89,15 +90,15 @@ def kept_scenario(env: gym.Env[Any, Any]) -> Scenario:
 
 
 def check_kept(env: gym.Env[Any, Any], problem: Problem, path: Any) -> None:
-    """Check that the environments of a learning problem are like the one of the training.
+    """Check that the environments of a learning problem are like the environment of the training.
 
     Args:
         env: The environment of the training.
-        problem: The learning problem whose arguments the checkpoint keeps.
+        problem: The learning problem whose arguments the checkpoint stores.
         path: The checkpoint.
 
     Raises:
-        SysgymError: If an observation or an action has another meaning.
+        SysgymError: If observations or actions have another meaning, or an argument cannot be stored.
     """
     world: Any = env.unwrapped
     kind = type(world).__name__
@@ -130,12 +131,12 @@ def check_kept(env: gym.Env[Any, Any], problem: Problem, path: Any) -> None:
 
 
 def _own_environments(model: Any) -> list[Any]:
-    """Return the environments of a model, with their wrappers; without their state if far away."""
+    """Return the environments of a model with their wrappers; traits only, if in other processes."""
     envs = model.get_env()
     if envs is None:
         return []
     base = envs.unwrapped
-    for name in ("envs", "worlds"):  # single ones, and those of ParallelToVectorEnv
+    for name in ("envs", "worlds"):  # attributes of DummyVecEnv and of ParallelToVectorEnv
         if found := getattr(base, name, None):
             return list(found)
     return [_Remote(base, number) for number in range(base.num_envs)]
@@ -146,7 +147,7 @@ class _Remote:
 
     Args:
         envs: The vector environment.
-        number: Which environment.
+        number: Index of the environment.
     """
 
     def __init__(self, envs: Any, number: int) -> None:
@@ -162,10 +163,10 @@ class _Remote:
         return self._envs.env_method("action_for", native, indices=[self._number])[0]
 
     def _get(self, name: str) -> Any:
-        # A process would end if it were asked for what is not there.
+        # A request for an absent attribute would end the process of the environment.
         try:
             return self._envs.get_attr(name, [self._number])[0] if self._envs.has_attr(name) else None
-        except (AttributeError, NotImplementedError):  # a vector environment of somebody else
+        except (AttributeError, NotImplementedError):  # vector environments of other packages
             return None
 
 
@@ -180,7 +181,7 @@ def _scenario_of(env: gym.Env[Any, Any]) -> Scenario:
 
 
 def _check_spaces(model: Any, env: gym.Env[Any, Any]) -> None:
-    """Raise SysgymError unless the policy sees what the environment shows, and acts in it directly."""
+    """Raise SysgymError unless the model's observations and actions are those of the environment itself."""
     _scenario_of(env)
     own = env.unwrapped.observation_space
     if isinstance(own, gym.spaces.Dict):
@@ -214,7 +215,7 @@ def _has_other_observer(world: Any) -> bool:
 
 
 def _traits(world: Any) -> dict[str, Any]:
-    """Return what must be equal in two environments for one policy to play both, as far as it is known."""
+    """Return the known properties that two environments must share for one policy to play both."""
     found: dict[str, Any] = {}
     if isinstance(world, gym.Env):
         found["environment"] = type(world).__name__
@@ -224,7 +225,7 @@ def _traits(world: Any) -> dict[str, Any]:
         found["preset"] = preset.name
     if (bounds := getattr(world, "native_bounds", None)) is not None:
         found["bounds of native actions"] = bounds
-        # Spaces of a parallel environment are methods; its agents have one number each.
+        # Spaces of a parallel environment are methods; actions of its agents have one value each.
         found["scale of actions"] = _actions(world, bounds)
     return found
 
@@ -234,13 +235,13 @@ def _levels(bounds: tuple[float, float]) -> list[np.float32]:
 
 
 def _actions(world: Any, bounds: tuple[float, float]) -> list[float]:
-    """Return the first number of the actions for some native ones."""
+    """Return the first component of the action for each of the compared native actions."""
     shape = getattr(world.action_space, "shape", None) or (1,)
     return [float(world.action_for(np.full(shape, native))[0]) for native in _levels(bounds)]
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the traits in which two environments differ, with both values for a message."""
+    """Yield the traits in which two environments differ, with both values, for messages."""
     for what in [name for name in one if name in other]:
         if what == "scale of actions":
             if not np.allclose(one[what], other[what], atol=_TOLERANCE):
@@ -263,7 +264,7 @@ def _mixed(what: str, one: Any, other: Any) -> str:
 
 
 def _not_of_training(what: str, trained: Any, got: Any) -> str:
-    """Return the message for a given environment that differs from the model's own ones."""
+    """Return the message for a given environment that differs from the model's environments."""
     return (
         f"env: the {what} is {got} in the given environment and {trained} in the training; omit env, or pass"
         " an environment with the arguments of the training"
@@ -280,7 +281,7 @@ def _keys_that_differ(one: Any, other: Any, at: str = "") -> Iterator[tuple[str,
 
 
 def _other_arguments(env: gym.Env[Any, Any], problem: Problem) -> Iterator[tuple[str, Any]]:
-    """Yield arguments of the environment that neither the problem nor the scenario holds."""
+    """Yield the arguments of the environment that neither the problem nor the scenario stores."""
     world: Any = env.unwrapped
     if world.spec is None:
         return
@@ -296,6 +297,6 @@ def _other_arguments(env: gym.Env[Any, Any], problem: Problem) -> Iterator[tuple
 
 
 def is_native(space: gym.Space[Any], scale: ActionScale) -> bool:
-    """Return whether actions are those of the network or device, not scaled to [-1, 1]."""
+    """Return whether actions are native values, such as rates, rather than scaled to [-1, 1]."""
     assert isinstance(space, gym.spaces.Box)
     return bool(np.isclose(space.low, scale.low).all() and np.isclose(space.high, scale.high).all())

@@ -1,4 +1,4 @@
-"""Checkpoints of policies that a user's program has trained with stable-baselines3."""
+"""Checkpoints of policies trained with stable-baselines3 by a user's program."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ def save_policy(model: Any, path: str | PathLike[str], env: gym.Env[Any, Any] | 
     """Write the policy of a stable-baselines3 model as a checkpoint of sysgym.
 
     The model may have been trained by any program on an environment of sysgym whose observation is a vector.
-    The checkpoint holds numbers only, is played without torch, and is a contender like any other:
+    The checkpoint holds numbers only, is played without torch, and can be used as a contender:
     ``sysgym bench quick --contender mine=ppo@mine.zip``. Training cannot be resumed from it.
 
-    The checkpoint keeps the environment's id and scenario and the arguments that give observations and
-    actions their meaning: ``preset``, ``features``, ``history`` and ``action_scale``. A transport is no part
-    of it: what was trained above ``dctcp`` plays so as ``dctcp:ppo@mine.zip``.
+    The checkpoint stores the environment's id, its scenario, and the arguments that determine the meaning of
+    observations and actions: ``preset``, ``features``, ``history`` and ``action_scale``. It does not store
+    the transport: a policy trained above ``dctcp`` is played above it as ``dctcp:ppo@mine.zip``.
 
     Args:
-        model: The model, such as a ``PPO``; its policy is a plain network.
+        model: The model, such as a ``PPO``; its policy has to be a plain network.
         path: File to write, ``.zip``.
-        env: An environment as in training, compared with the model's own ones; None: the first of these. It
-            is required if the model was loaded without an environment, or trained in other processes.
+        env: An environment as in training, which is compared with the model's environments; None: the first
+            of these. It is required if the model was loaded without an environment, or trained in other
+            processes.
 
     Returns:
         The path.
 
     Raises:
-        SysgymError: If sysgym could not play the policy as the model does: the environment is none of
-            sysgym's or differs from that of the training, a checkpoint cannot keep its arguments,
-            observations or actions are changed on the way, or the policy is no plain network.
+        SysgymError: If sysgym could not play the policy as the model does: the environment does not belong to
+            sysgym or differs from that of the training, a checkpoint cannot store its arguments, a wrapper
+            changes observations or actions, or the policy is not a plain network.
     """
     path = Path(path)
     if path.suffix != ".zip":
@@ -71,7 +72,7 @@ def save_policy(model: Any, path: str | PathLike[str], env: gym.Env[Any, Any] | 
     )
     try:
         CheckpointMeta.from_json(json.dumps(asdict(meta)))
-    except ValueError as error:  # such as a history that is longer than readers accept
+    except ValueError as error:  # for example, a history longer than the limit for checkpoints
         raise SysgymError(f"{path}: a checkpoint cannot hold this policy: {error}") from error
     scale = ActionScale.of(meaning, path) if "low" in meaning else None
     write_checkpoint(path, meta, _network(model, scale), b"")
@@ -97,15 +98,15 @@ def _network(model: Any, scale: ActionScale | None) -> Mlp:
 
     Args:
         model: The model.
-        scale: Scale of continuous actions; None: they are discrete.
+        scale: Scale of continuous actions; None if actions are discrete.
 
     Raises:
-        SysgymError: If there is none.
+        SysgymError: If the policy is not a plain network.
     """
     modules = actor_modules(model.policy)
     network = None if modules is None else mlp_of_modules(modules)
     if network is not None:
-        # An actor ends in [-1, 1], a policy with a distribution in the unit of the actions.
+        # Outputs of an actor are in [-1, 1], those of a policy with a distribution in the unit of actions.
         if scale is not None and is_native(model.action_space, scale) and not hasattr(model.policy, "actor"):
             network = _unscaled(network, scale)
         observations = np.random.default_rng(0).random((16, *model.observation_space.shape), np.float32)
@@ -126,7 +127,7 @@ def _network(model: Any, scale: ActionScale | None) -> Mlp:
 
 
 def _unscaled(network: Mlp, scale: ActionScale) -> Mlp:
-    """Return a network whose outputs are those of another, from [low, high] to [-1, 1]."""
+    """Return a network with its outputs scaled linearly from [low, high] to [-1, 1]."""
     factor = np.float32(2.0 / (scale.high - scale.low))
     weights: tuple[NDArray[np.float32], ...] = (*network.weights[:-1], network.weights[-1] * factor)
     last = (network.biases[-1] - np.float32(scale.low)) * factor - np.float32(1.0)

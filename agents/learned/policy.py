@@ -13,7 +13,7 @@ from sysgym.agents.learned.arrays import read_arrays, write_arrays
 Array = NDArray[np.float32]
 
 LARGEST_DIFFERENCE = 1e-4
-"""Largest difference between the network in torch and its conversion to NumPy."""
+"""Largest accepted difference between the network in torch and its conversion to NumPy."""
 
 ACTIVATIONS = ("identity", "relu", "tanh")
 
@@ -37,7 +37,7 @@ class Mlp:
         return self.layer_outputs(observation)[-1]
 
     def layer_outputs(self, observation: NDArray[Any]) -> list[Array]:
-        """Return the output of each layer; that of the last one is the output of the network."""
+        """Return the outputs of all layers; the last one is the output of the network."""
         values: Array = np.asarray(observation, dtype=np.float32)
         outputs = []
         for weight, bias, activation in zip(self.weights, self.biases, self.activations, strict=True):
@@ -61,7 +61,7 @@ class Mlp:
         """Return the network from untrusted bytes written by :meth:`to_bytes`.
 
         Raises:
-            ValueError: If layers do not fit together, or activations or values are invalid.
+            ValueError: If layers do not fit together, or an activation or a value is invalid.
             KeyError: If a layer is missing.
         """
         arrays = read_arrays(data)
@@ -94,7 +94,7 @@ def _check_layers(
 
 
 def mlp_of(model: Any) -> Mlp | None:
-    """Return the network of a model's deterministic action, or None if it is not a plain one.
+    """Return the network of a model's deterministic action, or None if the network is not a plain one.
 
     Args:
         model: A stable-baselines3 model with actions in [-1, 1], or discrete ones.
@@ -115,7 +115,7 @@ def mlp_of(model: Any) -> Mlp | None:
 
 
 def actor_modules(policy: Any) -> list[Any] | None:
-    """Return the modules from observation to mean action, in order."""
+    """Return the torch modules from observation to mean action, in order; None for other architectures."""
     from torch import nn
 
     if hasattr(policy, "mlp_extractor"):  # on-policy: PPO, A2C, TRPO
@@ -129,7 +129,7 @@ def actor_modules(policy: Any) -> list[Any] | None:
 
 
 def mlp_of_modules(modules: list[Any]) -> Mlp | None:
-    """Return the network of torch modules, or None if they are not linear, tanh and ReLU layers."""
+    """Return the network of torch modules, or None if there are other layers than linear, tanh and ReLU."""
     from torch import nn
 
     weights: list[Array] = []

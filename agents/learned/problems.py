@@ -20,7 +20,7 @@ class Problem(Protocol):
     """Whether actions are discrete; otherwise they are continuous within bounds."""
 
     env_kwargs: Mapping[str, Any]
-    """Other arguments of the environment, which are used again when the policy plays."""
+    """Other arguments of the environment, with which it is created again to play the policy."""
 
     set_shape: SetShape | None
     """Layout of the choices in the observation if actions are masked; otherwise None."""
@@ -28,26 +28,26 @@ class Problem(Protocol):
     def envs(self, n_envs: int, seed: int) -> Any:
         """Return a ``VecEnv`` of stable-baselines3 with the methods ``state`` and ``set_state``.
 
-        ``set_state`` of another one restores a state.
+        ``set_state`` restores a state returned by ``state``, which may come from another object.
         """
 
     def observation_index(self) -> list[str]:
         """Return the name of every value of the observation."""
 
     def action_meaning(self) -> dict[str, Any]:
-        """Return the meaning of a policy's output; has a ``name``."""
+        """Return the meaning of a policy's output, a dict with at least a ``name``."""
 
 
 def refuse_settings(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> None:
-    """Check that no settings are given for an environment that has none.
+    """Check that no settings are given for an environment without settings, rather than ignoring them.
 
     Args:
         scenario: The scenario.
-        env_kwargs: Arguments for the environment; the trainer's defaults count as no choice.
+        env_kwargs: Arguments for the environment; the trainer's defaults are allowed.
         action_scale: Name of the action scale.
 
     Raises:
-        SysgymError: If a setting is given, which must not be ignored silently.
+        SysgymError: If a setting is given.
     """
     for name, choice, only in (
         ("features", env_kwargs.get("features"), None),
@@ -63,7 +63,7 @@ def refuse_settings(scenario: Scenario, env_kwargs: Mapping[str, Any], action_sc
 
 
 def _instead(scenario: Scenario, name: str, choice: Any) -> str:
-    """Return how the scenario sets what training does not; empty if it has no such key."""
+    """Return advice to set a value in the scenario instead; empty if the scenario has no such key."""
     if name != "reward" or not hasattr(getattr(scenario, name, None), "name"):
         return ""
     return (

@@ -1,7 +1,8 @@
 """Trained policies included in the package, each with a model card.
 
-They are in ``agents/checkpoints/``: ``neural.json`` plays in many scenarios, ``ppo@iroko-dumbbell-10m.zip``
-in the one that it is named after. The card is beside it, with the same name and the suffix ``.md``.
+They are in ``agents/checkpoints/``. For example, ``neural.json`` plays many scenarios, and
+``ppo@iroko-dumbbell-10m.zip`` only the scenario in its name. The model card is in the same folder, with the
+same name and the suffix ``.md``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "checkpoints"
 ENDINGS = (".json", ".zip")
-"""Suffixes of checkpoints: of a law, and of a network."""
+"""Suffixes of the checkpoints of laws and of networks."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Shipped:
 
     @property
     def scenario(self) -> str:
-        """The only scenario that it plays; empty if it plays several."""
+        """Name of the only scenario that it plays; empty if it plays several."""
         return self.name.partition("@")[2]
 
     @property
@@ -51,15 +52,15 @@ class Shipped:
 
 
 def list_shipped() -> list[Shipped]:
-    """Return all included policies by name."""
+    """Return all included policies, sorted by name."""
     return [Shipped(path) for path in sorted(FOLDER.glob("*")) if path.suffix in ENDINGS]
 
 
 def named_checkpoint(given: Path) -> Path:
-    """Return the checkpoint of an included policy if there is no such file but a policy of that name.
+    """Return a file, or the checkpoint of the included policy of that name if there is no such file.
 
     Args:
-        given: A file, or a name of :func:`list_shipped`.
+        given: Path of a file, or name of a policy in :func:`list_shipped`.
     """
     if given.exists():
         return given
@@ -67,12 +68,12 @@ def named_checkpoint(given: Path) -> Path:
 
 
 def shipped_checkpoint(agent: str, scenario: str = "", *, only: bool = False) -> Path | None:
-    """Return the checkpoint of an agent for a scenario, or else its general one; None if there is neither.
+    """Return the included checkpoint of an agent for a scenario, or its general one; None without either.
 
     Args:
         agent: Name of the agent.
         scenario: Name of the scenario.
-        only: Whether the general one does not count.
+        only: Whether to ignore the general checkpoint.
     """
     of_agent = {one.scenario: one.path for one in list_shipped() if one.agent == agent}
     return of_agent.get(scenario, None if only else of_agent.get(""))

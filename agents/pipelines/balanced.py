@@ -15,7 +15,7 @@ class PipelineAgent(PlanningAgent[PipelineTuning]):
 
 
 class Unchanged(PipelineAgent):
-    """The first plan."""
+    """The initial plan, unchanged."""
 
     name = "unchanged"
 

@@ -25,7 +25,7 @@ _LINEARISATIONS = 4
 """Rounds of Gauss-Newton; the shares change little after the third."""
 
 _FURTHEST = 4.0
-"""Prior standard deviations from the prior mean between which the model is linearised."""
+"""Largest distance of the point of linearisation from the prior mean, in prior standard deviations."""
 
 _LEAST_SHARE = 1e-300
 
@@ -67,7 +67,7 @@ class Belief:
             repeats: Number of measurements of the same candidate.
         """
         variance = np.diag(self.covariance) + noise_variance / repeats
-        slope = self.covariance / np.sqrt(np.maximum(variance, 1e-300))  # [:, i] is what measuring i moves
+        slope = self.covariance / np.sqrt(np.maximum(variance, 1e-300))  # [:, i]: effect of measuring i
         means = self.mean[None, :, None] + slope.T[:, :, None] * _POINTS
         gain = self.mean.min() - means.min(axis=1) @ _WEIGHTS
         return np.asarray(np.maximum(gain, 0.0))
@@ -168,7 +168,7 @@ class _FactorModel:
             longer = division * np.exp(x[part])
             total = longer.sum(axis=1)
             slopes[:, part] = longer / np.maximum(total, _LEAST_SHARE)[:, None]
-            # A candidate all of whose time is latency has no parts.
+            # If all time of a candidate is latency, it has no parts.
             bulk *= np.where(total > 0.0, total / np.maximum(division.sum(axis=1), _LEAST_SHARE), 1.0)
         time = np.maximum(bulk + 1.0 - self._bulk, _LEAST_SHARE)
         return self._nominal + np.log(time), slopes * (bulk / time)[:, None]

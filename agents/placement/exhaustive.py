@@ -14,20 +14,20 @@ from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 
 MOST_ASSIGNMENTS = 2000
-"""Assignments of several jobs that are simulated at most; more are an error."""
+"""Largest number of assignments of several jobs that are simulated; more raise an error."""
 
 
 class ExhaustiveAgent(Placer):
     """Exact optimum of the closed-form model, which also determines the reward.
 
-    In the joint environment the model does not determine the reward, and the best candidate by the model is
-    that of ``greedy``.
+    Assignments of several jobs are compared by simulation. The agent does not play the joint environment,
+    where the model does not determine the reward; ``greedy`` takes the best candidate by the model there.
     """
 
     name = "exhaustive"
 
     def place(self, world: CollectivePlacement) -> Matrix:
-        """Evaluate all placements; of equal ones take the first."""
+        """Evaluate all placements; if several are best, return the first."""
         task, problem = world.task, world.problem
         matrices = enumerate_matrices(problem.hierarchy.cardinalities, problem.axes)
         self.evaluations = len(matrices)
@@ -43,7 +43,7 @@ class ExhaustiveAgent(Placer):
         return tuple(world.action_of(instruction) for instruction in program)
 
     def assign(self, world: MultiJobPlacement) -> IntArray:
-        """Simulate all assignments of the jobs that differ by more than the names of nodes."""
+        """Simulate all assignments of the jobs, up to renaming of nodes."""
         system = world.system
         everything = all_assignments(system.hierarchy, system.jobs, MOST_ASSIGNMENTS)
         self.simulations = len(everything)

@@ -16,9 +16,9 @@ from sysgym.envs.placement.program import ReductionProgram
 def inner_first(problem: PlacementProblem) -> Matrix:
     """Return the placement in which the axis with the most reduced bytes gets the inner levels.
 
-    Levels are filled from the innermost outwards, each by the axes in the order of the bytes that a ring
-    all-reduce over them sends, 2 (n-1)/n of the vector for every reduction that they take part in. An axis
-    takes of a level what it still needs. Among equals the last axis comes first, as in the default.
+    Levels are filled from the innermost outwards. Axes are ordered by the bytes that a ring all-reduce over
+    them sends, 2 (n-1)/n of the vector for every reduction in which they take part; ties go to the last axis,
+    as in the default. An axis takes as many factors of a level as it still needs.
 
     Args:
         problem: Axes, levels and reductions.
@@ -32,7 +32,7 @@ def inner_first(problem: PlacementProblem) -> Matrix:
     left = list(problem.axes)
     matrix = [[1] * problem.hierarchy.n_levels for _ in left]
     for level, prime in reversed(prime_steps(problem.hierarchy.cardinalities)):
-        # There is always one: for every prime, axes and levels have the same number of factors.
+        # Such an axis always exists: for every prime, axes and levels have the same number of factors.
         axis = next(axis for axis in order if left[axis] % prime == 0)
         left[axis] //= prime
         matrix[axis][level] *= prime

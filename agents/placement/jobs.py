@@ -11,7 +11,7 @@ from sysgym.emulator.accelerators.jobs.jobs import IntArray, n_nodes
 from sysgym.envs.placement.multijob import MultiJobPlacement
 
 WHOLE_JOBS = 0.3
-"""Share of the moves of annealing that place a whole job anew."""
+"""Share of the moves of annealing that move a whole job."""
 
 
 class PackedAgent(Placer):
@@ -35,7 +35,7 @@ class SpreadAgent(Placer):
 
 
 def greedily(system: JobSystem) -> tuple[IntArray, int]:
-    """Return an assignment job by job, each in the shape with the least estimated mean slowdown so far.
+    """Place one job after another, each in the shape with the least estimated mean slowdown so far.
 
     Args:
         system: The jobs and the system.
@@ -62,7 +62,7 @@ def greedily(system: JobSystem) -> tuple[IntArray, int]:
 
 
 def annealed_neighbour(system: JobSystem, state: bytes, rng: np.random.Generator) -> bytes:
-    """Return a neighbour of an assignment, both as bytes: a block or a whole job has moved."""
+    """Return a neighbour of an assignment, both as bytes: one block or one whole job is moved."""
     hierarchy, jobs = system.hierarchy, system.jobs
     counts = assignment_of(system, state)
     if rng.random() > WHOLE_JOBS:
@@ -77,5 +77,5 @@ def annealed_neighbour(system: JobSystem, state: bytes, rng: np.random.Generator
 
 
 def assignment_of(system: JobSystem, state: bytes) -> IntArray:
-    """Return the assignment that is in bytes, [n_jobs, n_nodes]."""
+    """Return the assignment stored in bytes, [n_jobs, n_nodes]."""
     return np.frombuffer(state, np.int64).reshape(len(system.jobs), -1)

@@ -15,10 +15,10 @@ REPEATS = (1, 2, 4, 8)
 """Numbers of repeated measurements considered: a single one may be too noisy to change the choice."""
 
 TOLD_RESIDUAL_SD = 0.02
-"""Standard deviation that ``bayes`` gives to what its model leaves out, if the rest is told."""
+"""Standard deviation of the error of the model of ``bayes``, if the other deviations are disclosed."""
 
 LARGEST_SD = 10.0
-"""Largest log standard deviation of an argument: exponentials of some of them have to stay finite."""
+"""Upper bound of arguments that are log standard deviations, so that their exponentials are finite."""
 
 _LEAST_FREE = 0.05
 """Lower bound of the share of a link left by background traffic, to avoid division by 0."""
@@ -37,12 +37,12 @@ class UcbAgent(Placer):
 
     Args:
         width: Width of the confidence bounds, in standard deviations.
-        prior_sd: Prior standard deviation of a candidate's log cost around the nominal one. Common errors are
-            no reason to measure, so it is smaller than the deviations of levels.
+        prior_sd: Prior standard deviation of a candidate's log cost around the nominal one. It excludes
+            errors common to all candidates, so it is smaller than the deviations of levels.
         noise_sd: Log standard deviation of a measurement, if not disclosed.
 
     Raises:
-        SysgymError: If a value is negative, or a deviation above :data:`LARGEST_SD`.
+        SysgymError: If a value is negative, or a deviation exceeds :data:`LARGEST_SD`.
     """
 
     name = "ucb"
@@ -71,7 +71,7 @@ class UcbAgent(Placer):
         return Choice(hopeful, commit=False)
 
     def _common_error(self, view: JointView) -> float:
-        """Return the mean log error of the measured candidates; that of the background before the first."""
+        """Return the mean log error of measured candidates; without any, that of background traffic."""
         seen = view.count > 0
         if not seen.any():
             return background_log_mean(view)
@@ -151,7 +151,7 @@ class BayesAgent(Placer):
 
 
 def measured_in_turns(view: JointView, chosen: Iterable[int], repeats: int) -> Choice:
-    """Return the next measurement of some candidates in turns, or commit to the one with the best mean.
+    """Return the next measurement of candidates in turns, or commit to the one with the best mean.
 
     Args:
         view: The observation.
@@ -181,7 +181,7 @@ def noise_variance(view: JointView) -> FloatArray:
 def expected_log(view: JointView) -> FloatArray:
     """Return the log of the expected cost of each measured candidate, [K].
 
-    The cost of a candidate is an expectation, and the mean of logarithms is below its logarithm.
+    The cost of a candidate is an expectation, and the mean of logarithms is less than its logarithm.
     """
     return np.asarray(view.mean + 0.5 * noise_variance(view))
 

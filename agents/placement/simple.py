@@ -20,7 +20,7 @@ from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 
 STREAM = 0x91ACE
-"""Of the random agent."""
+"""Random stream of the random agent."""
 
 
 class DefaultAgent(Placer):
@@ -53,7 +53,7 @@ class RandomAgent:
     """Uniformly random allowed action, seeded by the episode.
 
     Attributes:
-        evaluations: Cost evaluations: none.
+        evaluations: Number of cost evaluations, always 0.
     """
 
     name = "random"

@@ -18,7 +18,7 @@ from sysgym.emulator.accelerators.programs import (
 FloatArray = NDArray[np.float64]
 
 TIE = 1e-9
-"""Steps whose merit differs by less than this share are equal."""
+"""Relative difference of merit up to which steps count as equal."""
 
 
 def blueconnect(n_levels: int, max_steps: int) -> Program:
@@ -45,20 +45,20 @@ def blueconnect(n_levels: int, max_steps: int) -> Program:
 def cheapest_progress(
     space: ProgramSpace, edge_time_s: FloatArray, factors: tuple[int, ...], max_steps: int
 ) -> tuple[list[int], int]:
-    """Return the actions that at every step take the least time per progress.
+    """Return the actions that take the least time per progress at every step.
 
-    Progress is the reduction of the bytes that a device still has to send, see :func:`bytes_to_go`. Of the
-    steps from which the goal can be reached in time, those with progress are considered, if there are any.
-    Ties are resolved in favour of the fewest remaining steps.
+    Progress is the reduction of the bytes that a device still has to send, see :func:`bytes_to_go`. Only
+    steps from which the goal can be reached in time are considered and, if any of them make progress, only
+    these. Ties are resolved in favour of the fewest remaining steps.
 
     Args:
-        space: Of the number of levels.
+        space: Program space for the number of levels.
         edge_time_s: Time of each edge's step, [n_edges].
-        factors: Of the levels, outermost first.
+        factors: Factors of the levels, outermost first.
         max_steps: Steps of the longest program; enough for some program.
 
     Returns:
-        The actions, and the number of steps whose time was looked at.
+        The actions, and the number of steps whose time was evaluated.
     """
     to_go = bytes_to_go(space, factors)
     actions: list[int] = []
@@ -79,15 +79,15 @@ def cheapest_progress(
 
 
 def bytes_to_go(space: ProgramSpace, factors: tuple[int, ...]) -> FloatArray:
-    """Return for every node the least data that a device has to send until the goal, in vectors, [n_nodes].
+    """Return the least data that a device has to send from each node to the goal, in vectors, [n_nodes].
 
     A device that holds a share h of the rows, each with c of the k contributions, needs a reduce-scatter of
     them with k/c others, h (1 - c/k), and an all-gather of all rows, 1 - h c/k. The mean over the devices:
     2 (k-1)/k at the start, 0 at the goal.
 
     Args:
-        space: Of the number of levels.
-        factors: Of the levels, outermost first: not only those it was explored with.
+        space: Program space for the number of levels.
+        factors: Factors of the levels, outermost first; they may differ from those used to explore the space.
     """
     collected, weight = _contributions(space, factors)
     held = space.row_shares(factors)
@@ -97,8 +97,8 @@ def bytes_to_go(space: ProgramSpace, factors: tuple[int, ...]) -> FloatArray:
 def _contributions(space: ProgramSpace, factors: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
     """Return the share of contributions in what each device holds [n_nodes, k], and the devices' weights [k].
 
-    The k devices are those the space was explored with. A device of another system behaves as the one whose
-    digits are 0 where its own are: the first of a level is its root, the others are alike.
+    The k devices are those with which the space was explored. A device of another system behaves as the one
+    with the digit 0 at the same levels: the first device of a level is its root, and the others are alike.
     """
     sizes, small = np.array(factors, np.float64), np.array(space.factors)
     digits = np.stack(np.unravel_index(np.arange(small.prod()), small), axis=-1)  # [k, n_levels]
@@ -132,7 +132,7 @@ def random_program(
     """Return the actions of a program that begins with the given ones, completed by steps drawn uniformly.
 
     Args:
-        space: Of the number of levels.
+        space: Program space for the number of levels.
         start: Actions that leave the goal within reach.
         max_steps: Steps of the longest program.
         rng: Random generator.
@@ -149,7 +149,7 @@ def random_program(
 
 
 def edges_of_actions(space: ProgramSpace, actions: tuple[int, ...]) -> list[int]:
-    """Return the edges that actions take from the start."""
+    """Return the edges along which actions lead from the start."""
     node, edges = 0, []
     for action in actions:
         edges.append(int(space.edge_of_action[node, action]))
@@ -158,5 +158,5 @@ def edges_of_actions(space: ProgramSpace, actions: tuple[int, ...]) -> list[int]
 
 
 def program_of(space: ProgramSpace, actions: tuple[int, ...]) -> Program:
-    """Return the program of actions."""
+    """Return the program that actions build."""
     return tuple(space.instructions[action] for action in actions)

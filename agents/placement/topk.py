@@ -28,9 +28,9 @@ class TopKAgent(Placer):
 
     Args:
         k: Number of candidates that are simulated.
-        measured: Number of candidates that are measured in the joint environment; the default and that of
-            ``repeats`` are those of ``scripts/placement/tune_joint.py``.
-        repeats: Number of measurements of each.
+        measured: Number of candidates that are measured in the joint environment. This default and that of
+            ``repeats`` come from ``scripts/placement/tune_joint.py``.
+        repeats: Number of measurements of each of these candidates.
 
     Raises:
         SysgymError: If a number is not positive.
@@ -45,7 +45,7 @@ class TopKAgent(Placer):
         self.repeats = in_range(self.name, "repeats", repeats, least=1)
 
     def place(self, world: CollectivePlacement) -> Matrix:
-        """Evaluate all placements, simulate the best."""
+        """Evaluate all placements, and simulate the best ones."""
         task, problem = world.task, world.problem
         matrices = enumerate_matrices(problem.hierarchy.cardinalities, problem.axes)
         self.evaluations = len(matrices)
@@ -58,7 +58,7 @@ class TopKAgent(Placer):
         return best[int(np.argmin([self._simulated_s(task, matrix) for matrix in best]))]
 
     def build(self, world: ReductionProgram) -> tuple[int, ...]:
-        """Find the k best programs, simulate them."""
+        """Find the k best programs, and simulate them."""
         task = world.task
         self.evaluations = task.space.n_edges
         edge_time_s = task.model.edge_times_s(task.matrix, task.reduction, task.space)
@@ -68,7 +68,7 @@ class TopKAgent(Placer):
         return actions_of(world, programs[int(np.argmin(times_s))])
 
     def choose(self, view: JointView) -> Choice:
-        """Measure the nominally best in turns, then commit."""
+        """Measure the nominally best candidates in turns, then commit."""
         return measured_in_turns(view, np.argsort(view.nominal, kind="stable")[: self.measured], self.repeats)
 
     def _simulated_s(self, task: PlacementTask, matrix: Matrix) -> float:
@@ -82,7 +82,7 @@ class TopKAgent(Placer):
     ) -> float:
         self.simulations += 1
         hierarchy, algorithm = task.problem.hierarchy, task.model.algorithm
-        # "auto" chooses for each step; of whole programs that is the fastest algorithm, or close to it.
+        # "auto" chooses an algorithm per step; for whole programs, the fastest one is equal or close to it.
         names = ALGORITHMS if algorithm == "auto" else (algorithm,)
         return min(program_time_s(hierarchy, matrix, reduction, program, name) for name in names)
 

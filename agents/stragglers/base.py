@@ -54,7 +54,7 @@ class Predictor:
         """Forget the previous job.
 
         Raises:
-            SysgymError: If the environment is not one of the two.
+            SysgymError: If the environment is not one of the straggler environments.
         """
         space = env.action_space
         if not isinstance(space, gym.spaces.MultiBinary | gym.spaces.MultiDiscrete):

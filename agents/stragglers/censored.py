@@ -36,9 +36,9 @@ def fit_censored_normal(
     """Return the maximum likelihood fit to exact values and to values with a known lower bound.
 
     Tobin, Estimation of Relationships for Limited Dependent Variables, Econometrica 1958, censored from
-    above; in the parameters of Olsen, Note on the Uniqueness of the Maximum Likelihood Estimator for the
-    Tobit Model, Econometrica 1978: the inverse standard deviation, and coefficients times it, make it
-    concave.
+    above. The parameters are those of Olsen, Note on the Uniqueness of the Maximum Likelihood Estimator for
+    the Tobit Model, Econometrica 1978: with the inverse standard deviation, and coefficients multiplied by
+    it, the log-likelihood is concave.
 
     Args:
         x: Features of exact values, shape (n, n_features).
@@ -78,7 +78,7 @@ def fit_censored_normal(
 
     start = np.zeros(design.shape[1] + 1)
     start[-1] = 1.0
-    # Nearly constant values have no spread; limit it to a thousandth.
+    # Nearly constant values would make the inverse deviation infinite, so it is bounded.
     bounds = [(None, None)] * design.shape[1] + [(1e-3, 1e3)]
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}).x
     gamma, theta = found[:-1], found[-1]

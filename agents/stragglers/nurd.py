@@ -33,7 +33,7 @@ EPSILON = 0.05
 """Least weight, so that no prediction grows more than twentyfold."""
 
 DEFAULT_ALPHA = 0.0
-"""Of NURD, from training jobs: mean F1 over the first 30 of each train split, by
+"""Alpha of NURD, chosen by the mean F1 over the first 30 jobs of each train split, as printed by
 ``python -m sysgym.agents.stragglers.tuning google-2011 alibaba-2018 --jobs 30``.
 
 | alpha | -0.75 | -0.5 | -0.4 | -0.25 | -0.1 | 0 | 0.1 | 0.25 | 0.5 |
@@ -41,7 +41,7 @@ DEFAULT_ALPHA = 0.0
 | google-2011 | .040 | .114 | .195 | .286 | .332 | .333 | .324 | .283 | .242 |
 | alibaba-2018 | .062 | .181 | .194 | .190 | .228 | .256 | .257 | .266 | .257 |
 
-With ``--raw-latency`` the best are .285 and .251, both at -0.4. Flagging every task scores about .19.
+With ``--raw-latency`` the best values are .285 and .251, both at -0.4. Flagging every task scores about .19.
 """
 
 
@@ -199,8 +199,8 @@ class NurdAgent(GbtrAgent):
     """NURD: regression on finished tasks, divided by the calibrated propensity to finish.
 
     Args:
-        alpha: Subtracted from the calibration: a larger one flags more. :data:`DEFAULT_ALPHA` was tuned on
-            training jobs, see there.
+        alpha: Offset subtracted from the calibration; a larger one flags more tasks. The default,
+            :data:`DEFAULT_ALPHA`, was tuned on training jobs.
         scale_latency: Whether latencies are scaled by finished tasks before the division.
         regressor: ``"histogram"`` or ``"exact"``, see :func:`predict_latency`.
         features: See :class:`Learner`.
@@ -262,7 +262,7 @@ class NurdAgent(GbtrAgent):
 
 
 class NurdNcAgent(NurdAgent):
-    """NURD without calibration: divided by the propensity itself.
+    """NURD without calibration: the prediction is divided by the propensity itself.
 
     Args:
         scale_latency: See :class:`NurdAgent`.

@@ -15,9 +15,9 @@ from sysgym.envs.stragglers.view import JobView
 class OracleAgent(Predictor):
     """Flags exactly the stragglers, as early as possible.
 
-    In the mitigation environment it acts on a straggler only if a second attempt, started now, ends before
-    the first. It neither weighs waste against time nor allocates scarce machines, so it is a reference for
-    prediction, not for scheduling.
+    In the mitigation environment, the oracle acts on a straggler only if a second attempt started now ends
+    before the first. It neither weighs waste against time nor allocates scarce machines, so it is a reference
+    for prediction, not for scheduling.
     """
 
     name = "oracle"

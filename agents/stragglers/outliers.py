@@ -79,7 +79,7 @@ class PyodAgent(Learner):
         action: See :class:`Learner`.
 
     Raises:
-        UnknownName: If the detector is not one of them.
+        UnknownName: If there is no such detector.
         SysgymError: If a value is out of range.
     """
 
@@ -104,8 +104,8 @@ class PyodAgent(Learner):
             **SETTINGS[self.detector],
         )
         with warnings.catch_warnings():
-            # Robust covariances of collinear counters are singular; their pseudo-inverse is
-            # what PyOD uses then.
+            # Robust covariances of collinear counters are singular; PyOD then uses their
+            # pseudo-inverse.
             warnings.simplefilter("ignore")
             fitted = _fit_clusters(make, now) if self.detector == "CBLOF" else make().fit(now.x_finished)
             if fitted is None:
@@ -114,7 +114,7 @@ class PyodAgent(Learner):
 
 
 def _fit_clusters(make: partial[Any], now: Checkpoint) -> Any:
-    """Fit CBLOF with as many clusters as allow a division into large and small ones; None if none does."""
+    """Fit CBLOF with the most clusters that can be divided into large and small ones; None if none can."""
     for n_clusters in range(8, 1, -1):
         try:
             return make(n_clusters=n_clusters).fit(now.x_finished)

@@ -229,14 +229,14 @@ def probability_of_saving(elapsed: FloatArray, log_mean: float, log_sd: float, f
     """Return ``P(t_rem > factor * t_new)`` of log-normal latencies, shape of ``elapsed``.
 
     Args:
-        elapsed: How long the attempts have run, shape (n,), positive.
+        elapsed: Elapsed time of the attempts, shape (n,), positive.
         log_mean: Mean of log latency.
-        log_sd: Its standard deviation, positive.
-        factor: How many times longer.
+        log_sd: Standard deviation of log latency, positive.
+        factor: Required ratio of the remaining time to a new attempt.
     """
     from scipy.special import ndtr, ndtri
 
-    # Latencies that exceed `elapsed`, at evenly spaced probabilities from the upper end, where it is exact.
+    # Quantiles of latencies that exceed `elapsed`, computed from the upper tail, where rounding is smallest.
     beyond = ndtr(-(np.log(elapsed) - log_mean) / log_sd)
     whole = np.exp(log_mean - log_sd * ndtri(np.outer(np.maximum(beyond, 1e-300), QUANTILE_POINTS)))
     rest = np.maximum(whole - elapsed[:, None], 1e-12)
@@ -251,7 +251,8 @@ class DollyAgent(Predictor):
     small, so cloning all of their tasks costs a cluster little.
 
     Args:
-        tasks_max: Jobs with more tasks are left alone; at Facebook 82 % of jobs have fewer than ten.
+        tasks_max: Largest number of tasks of a job that is cloned; at Facebook 82 % of jobs have fewer than
+            ten.
         action: See :class:`Predictor`; clones are copies.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rule on the speed of tasks: what is slow, large and old against its siblings is a straggler."""
+"""Rule that flags tasks that are slow, large and old relative to their siblings."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ CPU: Mapping[str, float] = {
 """Counters of CPU use by name, with their weights; all counters of a job have the same unit."""
 
 MEMORY: Mapping[str, float] = {"canonical_memory": 1.0, "max_memory": 0.6, "mem_avg": 1.0, "mem_max": 0.5}
-"""Counters of memory likewise."""
+"""Counters of memory use by name, with their weights."""
 
 CYCLES = "cycles_per_instruction"
-"""Counter by which CPU use is divided, where a job has it."""
+"""Counter by which CPU use is divided, if a job has it."""
 
 MOST_LOG_RATIO = 3.0
 """Largest absolute logarithm of a ratio to the siblings, so that one counter does not decide alone."""
@@ -40,29 +40,29 @@ TINY = 1e-12
 
 
 class SpeedAgent(Predictor):
-    """Flags tasks that are slow, large and old against the others of their job.
+    """Flags tasks that are slow, large and old relative to the other tasks of their job.
 
     A task's speed is its rate of instructions: CPU use over cycles per instruction, by which Zhang et al.,
-    CPI2: CPU Performance Isolation for Shared Compute Clusters, EuroSys 2013, compare tasks of a job. Where
-    cycles are not measured, it is CPU use. A slow machine, interference and faults reduce it. A large input
-    does not, but needs memory. So the rule adds three logarithms: of the job's median speed over the task's,
-    of the task's memory over the median of finished tasks, and of the time run over the threshold. The sum
-    is dimensionless; 0.15 is a task 16 % slower than the median one. The rule is ours. It was made by someone
-    who had seen the results of the suite ``stragglers`` on test jobs; its constants are chosen on validation
-    jobs like those of all other agents.
+    CPI2: CPU Performance Isolation for Shared Compute Clusters, EuroSys 2013, compare tasks of a job. If
+    cycles are not measured, the speed is CPU use. A slow machine, interference and faults reduce the speed. A
+    large input does not, but it needs memory. The rule therefore adds three logarithms: of the job's median
+    speed over the task's, of the task's memory over the median of finished tasks, and of the elapsed time
+    over the threshold. The sum is dimensionless; 0.15 is a task 16 % slower than the median one. The rule is
+    our own. It was designed after the results of the suite ``stragglers`` on test jobs were known; its
+    constants are chosen on validation jobs, like those of all other agents.
 
     Tasks without a complete measuring window, and all tasks if no counter is one of :data:`CPU`, count as
-    being of usual speed and size. Any task is flagged near the threshold.
+    tasks of normal speed and size. Any task is flagged near the threshold.
 
-    The defaults are for prediction. The suite ``mitigation`` uses 0 for ``memory``, since a second attempt
+    The defaults are for prediction. The suite ``mitigation`` uses 0 for ``memory``, because a second attempt
     has the same input, 1 for ``elapsed``, and a ``near`` that no task reaches.
 
     Args:
         memory: Weight of the logarithm of memory.
         least: Sum of the logarithms at and above which a task is flagged.
         most: Largest share of the job's tasks that are ever flagged; those with the largest sums come first.
-        elapsed: Weight of the logarithm of the time run over the threshold.
-        recent: Weight of the speed in the last window; the speed since the start has the rest of 1.
+        elapsed: Weight of the logarithm of the elapsed time over the threshold.
+        recent: Weight of the speed in the last window; the speed since the start has the weight 1 - recent.
         near: Share of the threshold after which any task is flagged.
         action: See :class:`Predictor`.
 
@@ -100,7 +100,7 @@ class SpeedAgent(Predictor):
         self._cycles = names.index(CYCLES) if CYCLES in names else None
 
     def predict(self, view: JobView) -> BoolArray:
-        """Rank running tasks by the sum and take those that reach the limits, up to the cap."""
+        """Rank running tasks by the sum and flag those that reach a limit, up to the cap."""
         threshold = threshold_of(view)
         total = self._anomaly(view) + self.elapsed * _log_ratio(
             np.maximum(view.elapsed, LEAST_ELAPSED), threshold
@@ -113,7 +113,7 @@ class SpeedAgent(Predictor):
         return chosen
 
     def _anomaly(self, view: JobView) -> FloatArray:
-        """Return how slow and large tasks are, 0 for those that are not measured, shape (n_tasks,)."""
+        """Return the log slowness plus weighted log memory of tasks; 0 if not measured, shape (n_tasks,)."""
         measured = view.x @ self._cpu > 0.0
         started = measured & (view.running | view.finished)
         if not started.any():

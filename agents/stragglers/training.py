@@ -31,7 +31,7 @@ class TrainingJob:
 
 
 def training_jobs(scenario: str | PathLike[str] | StragglerScenario, n_jobs: int) -> Iterator[TrainingJob]:
-    """Return jobs of the train split, with the first seeds of its range.
+    """Yield jobs of the train split, with the first seeds of its range.
 
     Args:
         scenario: Name, path or scenario.

@@ -64,8 +64,8 @@ def tune_alpha(
         alphas: Values to try.
         n_jobs: Number of jobs.
         scale_latency: See :class:`~sysgym.agents.stragglers.nurd.NurdAgent`.
-        regressor: See the same.
-        features: See the same.
+        regressor: See :class:`~sysgym.agents.stragglers.nurd.NurdAgent`.
+        features: See :class:`~sysgym.agents.stragglers.nurd.NurdAgent`.
     """
     scores = np.array(
         [
@@ -110,7 +110,7 @@ def _score(stragglers: BoolArray, flagged: BoolArray, late: BoolArray) -> tuple[
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a table for each scenario."""
+    """Print a table of scores for each scenario."""
     parser = argparse.ArgumentParser(description="tune NURD's alpha on jobs of the train split")
     parser.add_argument("scenarios", nargs="+")
     parser.add_argument("--jobs", type=int, default=20)

@@ -61,7 +61,7 @@ class Fusion(TuningAgent):
 
 
 class FusionByNeed(TuningAgent):
-    """The same buckets; those that the next forward pass needs first are sent first."""
+    """Exact fusion, with the buckets that the next forward pass needs first sent first."""
 
     name = "fusion_by_need"
 

@@ -1,1 +1,1 @@
-"""Learned choices among masked actions: common parts of several families."""
+"""Learned choices among masked actions, shared by several families."""

@@ -20,7 +20,7 @@ class ChoiceAgent:
 
     Args:
         checkpoint: The checkpoint.
-        reading: How observations are read.
+        reading: Conversion of observations to vectors.
 
     Attributes:
         name: Name of the algorithm.
@@ -42,7 +42,7 @@ class ChoiceAgent:
         """Check that the environment matches the policy's training environment.
 
         Raises:
-            SysgymError: If it is of another family, or its observation has another shape.
+            SysgymError: If the observation has another shape, or the network does not fit it.
         """
         if choice_names(env.observation_space) != self.meta.observation_index:
             raise SysgymError(
@@ -60,12 +60,12 @@ class ChoiceAgent:
 
 
 class ExportedChoiceAgent(ChoiceAgent):
-    """Agent that plays an exported file, which takes a mask.
+    """Agent that plays an exported policy, which receives the mask as an input.
 
     Args:
         checkpoint: The checkpoint that was exported.
-        reading: How observations are read.
-        runner: Runs the file.
+        reading: Conversion of observations to vectors.
+        runner: Function that runs the exported file.
     """
 
     def __init__(self, checkpoint: Checkpoint, reading: Reading, runner: Runner) -> None:

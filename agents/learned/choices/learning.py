@@ -16,7 +16,7 @@ class ChoiceLearning(Learning):
     """Learning of choices among masked actions.
 
     Args:
-        reading: How the family's observations are read.
+        reading: Conversion of the family's observations to vectors.
     """
 
     def __init__(self, reading: Reading) -> None:

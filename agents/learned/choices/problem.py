@@ -15,14 +15,14 @@ from sysgym.scenarios import Scenario
 
 
 class ChoiceVectors(gym.ObservationWrapper[Array, Any, Any]):
-    """Wrapper with a vector as the observation.
+    """Wrapper that converts observations to vectors.
 
     Args:
         env: Environment with masked actions.
-        reading: How its observations are read.
+        reading: Conversion of the observations.
 
     Attributes:
-        shape: Shape of the set in the vector.
+        shape: Layout of the set in the vector.
     """
 
     def __init__(self, env: gym.Env[Any, Any], reading: Reading) -> None:
@@ -32,7 +32,7 @@ class ChoiceVectors(gym.ObservationWrapper[Array, Any, Any]):
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self.shape.observation_size,), np.float32)
 
     def observation(self, observation: Any) -> Array:
-        """Return the vector."""
+        """Return an observation as a vector."""
         return self._reading.vector(observation)
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -46,7 +46,7 @@ class Choices:
 
     Args:
         scenario: The scenario.
-        reading: How its observations are read.
+        reading: Conversion of observations to vectors.
     """
 
     discrete_actions = True
@@ -58,7 +58,7 @@ class Choices:
         self.set_shape: SetShape | None = self._env.shape
 
     def make_env(self) -> ChoiceVectors:
-        """Return one environment."""
+        """Return one environment of the train split."""
         scenario = self._scenario
         env: gym.Env[Any, Any] = gym.make(
             scenario.env_id, scenario=scenario, split="train", disable_env_checker=True

@@ -1,6 +1,6 @@
-"""Reading of observations as a set of choices: a row for each choice, and a common context.
+"""Conversion of observations to a set of choices: a row for each choice, and a common context.
 
-A policy over the set treats all rows alike; a plain network receives their concatenation.
+A network over sets treats all rows alike; a plain network receives the concatenation of rows and context.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ Parts = tuple[NDArray[Any], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Reading:
-    """Reading of a family's observations.
+    """Conversion of a family's observations to vectors.
 
     Attributes:
         parts: Function that returns the rows and the context of an observation. The first column of a row is
-            above 0 if the row exists. The actions are the rows, several times if a row has several actions.
-        choice: What is chosen; the meaning of actions in checkpoints.
+            above 0 if the row exists. Actions are numbered by row; if rows have several actions, the first
+            actions of all rows are followed by the second ones, and so on.
+        choice: Kind of object that is chosen; the meaning of actions in checkpoints.
     """
 
     parts: Callable[[Observation], Parts]
     choice: str
 
     def vector(self, observation: Observation) -> Array:
-        """Return the rows one after the other, then the context: float32 [observation_size]."""
+        """Return the concatenation of the rows and the context, float32 [observation_size]."""
         rows, context = self.parts(observation)
         return np.concatenate([rows.ravel(), context]).astype(np.float32, copy=False)
 
     def shape(self, env: gym.Env[Any, Any]) -> SetShape:
-        """Return the shape of the set of an environment."""
+        """Return the layout of the vectors of an environment."""
         space, actions = env.observation_space, env.action_space
         assert isinstance(space, gym.spaces.Dict)
         assert isinstance(actions, gym.spaces.Discrete)
@@ -51,7 +52,7 @@ class Reading:
 
 
 def choice_names(space: gym.Space[Any]) -> list[str]:
-    """Return names of the vector's values, equal for spaces that one policy can play; [] if it is no Dict."""
+    """Return key and shape of each array of a Dict space, equal if one policy fits both; [] otherwise."""
     if not isinstance(space, gym.spaces.Dict):
         return []
     return [f"{key} {' x '.join(map(str, box.shape))}" for key, box in sorted(space.items()) if box.shape]

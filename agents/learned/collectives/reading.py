@@ -1,4 +1,4 @@
-"""Reading of the collectives family's observations, for learned agents."""
+"""Conversion of the collectives family's observations to vectors, for learned agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sysgym.agents.learned.choices.reading import Observation, Parts, Reading
 def candidate_parts(observation: Observation) -> Parts:
     """Return the candidates as rows, and the system as context.
 
-    Ratios become ln(1 + ratio): they lie orders of magnitude apart.
+    Ratios differ by orders of magnitude and are therefore converted to ln(1 + ratio).
     """
     return np.log1p(observation["candidates"]), np.log1p(observation["system"])
 

@@ -1,4 +1,4 @@
-"""Errors of measurements in networks, for each kind of feature."""
+"""Bounds of measurement errors in networks, for each kind of feature."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ OF_CONTROLLERS = {
     "ideal": KNOWN,
 }
 OF_FLOWS = {
-    # Aurora's
+    # Preset aurora.
     "latency_gradient": Bound("RTT ±2 % an interval", absolute=RTT),
     "latency_ratio": _RATIO_RTT,
     "send_ratio": Bound("rate ±1 %", relative=0.01),
-    # A datacenter sender's
+    # Preset datacenter.
     "mark_fraction": _MARKS,
     "queueing": _SQUASHED_RTT,
     "rtt_trend": Bound("RTT ±2 %", absolute=RTT),
@@ -49,7 +49,7 @@ OF_FLOWS = {
     "throughput": _RATE,
     "in_flight": KNOWN,
     "loss_fraction": _LOSS,
-    # Orca's; its loss is five times a loss fraction
+    # Preset orca, whose feature loss is five times a loss fraction.
     "pacing": KNOWN,
     "loss": Bound("loss ±0.1 point", absolute=5.0 * LOSS),
     "samples": Bound("±1 %", relative=0.01),

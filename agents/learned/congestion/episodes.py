@@ -1,4 +1,4 @@
-"""Episodes in which laws of all flows are compared."""
+"""Episodes in which congestion control laws are compared, each used by all flows."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ class Episode:
             return self._metrics(env)
 
     def play_by_parts(self, transport: str | Transport) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the metrics of the episode, and some of the time in which flows arrive.
+        """Return the metrics of the episode, and p99 queue and goodput up to the last arrival of a flow.
 
-        After the last arrival the network empties. A law that takes longer for that has a shorter p99 queue.
+        After the last arrival the network only drains. Over the whole episode, a law that takes longer to
+        drain it would have a shorter p99 queue.
 
         Returns:
-            Metrics of the episode, and p99 queue and goodput up to the last arrival: those of the whole
-            episode where flows arrive to the end.
+            Metrics of the whole episode, and p99 queue and goodput up to the last arrival. If flows arrive
+            until the end, the latter are those of the whole episode.
         """
         last_s = getattr(self.scenario.workload, "last_arrival_s", None)
         goodputs_bps: list[float] = []
@@ -57,7 +58,7 @@ class Episode:
         return metrics, of_arrivals or {name: metrics[name] for name in ("queue_p99_bytes", "goodput_bps")}
 
     def play_arrivals(self, transport: str | Transport) -> dict[str, float]:
-        """Return the metrics of the episode, with p99 queue and goodput up to the last arrival."""
+        """Return the metrics of the episode, with p99 queue and goodput taken up to the last arrival."""
         whole, of_arrivals = self.play_by_parts(transport)
         return {**whole, **of_arrivals}
 
@@ -75,11 +76,11 @@ class Episode:
 
 @dataclass
 class Baseline:
-    """A law's metrics in episodes, each played once.
+    """Metrics of a law in episodes, each of which is played once and cached.
 
     Attributes:
         law: Name of the law.
-        arrivals: Whether p99 queue and goodput count up to the last arrival.
+        arrivals: Whether p99 queue and goodput are taken up to the last arrival.
     """
 
     law: str

@@ -1,4 +1,4 @@
-"""CMA-ES (Hansen, arXiv:1604.00772) whose state can be stored: what searches for laws share."""
+"""CMA-ES (Hansen, arXiv:1604.00772) with a state that can be stored, shared by searches for laws."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ STATE = "search.npz"
 CURVE = "progress.csv"
 CURVE_COLUMNS = ("generation", "steps", "wall_s", "mean_loss", "validation_loss")
 LARGEST_STATE_BYTES = 64_000_000
-"""Limit of the size of a search state; a typical one has a tenth of a megabyte."""
+"""Limit of the size of the state of a search, which is typically a tenth of a megabyte."""
 
 
 class EvolutionSearch:
-    """Search in a folder of its own, whose subclasses are dataclasses with these fields and their own.
+    """Base class of searches, each in its own folder; subclasses are dataclasses with at least these fields.
 
     Attributes:
-        kept: Names of the fields that a file keeps, besides the distribution.
+        kept: Names of the fields that are stored, besides the distribution.
         evolution: The distribution.
         scenarios: Given scenarios.
         seed: Seed of the random draws.
         generations: Number of generations so far.
-        steps: Decision intervals simulated, without those of the baseline and of validations.
+        steps: Decision intervals simulated, excluding those of the baseline and of validations.
         wall_s: Time so far, s.
         best: Mean of the distribution that was best on the validation split.
-        best_loss: Its loss there.
+        best_loss: Loss of ``best`` on the validation split.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("generations", "steps", "wall_s", "best", "best_loss")
@@ -56,11 +56,11 @@ class EvolutionSearch:
     best_loss: float
 
     def asked(self) -> dict[str, Any]:
-        """Return, in words, what a search that is resumed must have in common with this one."""
+        """Return the settings, by description, that a search must share with this one to resume it."""
         raise NotImplementedError
 
     def progress(self) -> dict[str, Any]:
-        """Return the rest of the state as numbers and arrays, for a file."""
+        """Return the state apart from the settings as numbers and arrays, for storage."""
         progress = {name: getattr(self, name) for name in self.kept}
         return {"evolution": distribution_state(self.evolution), **progress}
 
@@ -68,21 +68,21 @@ class EvolutionSearch:
         """Restore the progress of another search.
 
         Raises:
-            Exception: Any exception, if it does not belong to such a search.
+            Exception: Any exception, if the progress belongs to a different kind of search.
         """
         restore_distribution(self.evolution, progress["evolution"])
         for name in self.kept:
             setattr(self, name, like(getattr(self, name), progress[name]))
 
     def keep_if_best(self, loss: float) -> float:
-        """Keep the mean of the distribution if its loss on the validation split is the least; return it."""
+        """Store the mean of the distribution if its validation loss is the least so far; return the loss."""
         if loss < self.best_loss:
             self.best, self.best_loss = self.evolution.mean.copy(), loss
         return loss
 
 
 def check_count(name: str, value: Any, example: int, least: int = 0) -> None:
-    """Raise an error unless a hyper-parameter is a whole number of a least value or more."""
+    """Check that a hyper-parameter is a whole number and not below a least value; raises SysgymError."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise SysgymError(
             f"{name} is {value!r}; expected a whole number of {least} or more, such as {example}"
@@ -90,16 +90,16 @@ def check_count(name: str, value: Any, example: int, least: int = 0) -> None:
 
 
 def check_positive(name: str, value: Any, example: float) -> None:
-    """Check a number from a command line or a suite; raises SysgymError."""
+    """Check that a hyper-parameter is a positive finite number; raises SysgymError."""
     if not isinstance(value, int | float) or not 0.0 < value < math.inf:
         raise SysgymError(f"{name} is {value!r}; expected a positive number, such as {example:g}")
 
 
 def checked_scenario(scenario: Any, agent: str) -> CongestionScenario:
-    """Return a scenario in which a law of all flows can be searched.
+    """Return a scenario after checking that a law can be searched in it.
 
     Raises:
-        SysgymError: If it is another one.
+        SysgymError: If the scenario is not for ``sysgym/DatacenterCC-v0``.
     """
     if not isinstance(scenario, CongestionScenario) or scenario.env_id != "sysgym/DatacenterCC-v0":
         raise SysgymError(f'{scenario.name}: "{agent}" learns in scenarios of sysgym/DatacenterCC-v0 only')
@@ -107,10 +107,10 @@ def checked_scenario(scenario: Any, agent: str) -> CongestionScenario:
 
 
 def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None:
-    """Make the folder of a search, or continue the search in it.
+    """Create the folder of a search, or resume the search in it.
 
     Raises:
-        SysgymError: If the folder holds a search that is not to be resumed, or another one.
+        SysgymError: If the folder holds a search and ``resume`` is False, or a search with other settings.
     """
     path = folder / STATE
     if not path.is_file():
@@ -136,7 +136,7 @@ def begin_or_resume(search: EvolutionSearch, folder: Path, resume: bool) -> None
 def keep_generation(
     search: EvolutionSearch, folder: Path, mean_loss: float, validation: float | None
 ) -> None:
-    """Append a line to the curve of a search, and store its state."""
+    """Append a line to the learning curve of a search, and store the search's state."""
     path = folder / CURVE
     shown = "" if validation is None else f"{validation:.4f}"
     line = (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", shown)
@@ -158,15 +158,15 @@ def run_generations(
     validate: Callable[[], float],
     progress: Callable[[int], None] | None,
 ) -> None:
-    """Play generations until a number of steps, and keep each; the last one is validated, too.
+    """Play generations up to a number of steps, and store each; the last one is always validated.
 
     Args:
         search: The search.
-        folder: Its folder.
+        folder: Folder of the search.
         total_steps: Decision intervals to simulate.
-        generations_a_validation: Generations from one validation to the next.
-        play: Plays a generation and returns the mean loss of its candidates.
-        validate: Returns the loss on the validation split.
+        generations_a_validation: Number of generations from one validation to the next.
+        play: Function that plays a generation and returns the mean loss of its candidates.
+        validate: Function that returns the loss on the validation split.
         progress: Callback with the number of intervals so far.
     """
     while search.steps < total_steps:
@@ -188,7 +188,7 @@ def write_law(
     parameters: NDArray[np.float64],
     hyper_parameters: Mapping[str, Any],
 ) -> Path:
-    """Write the law that a search has found, and return the checkpoint."""
+    """Write the law that a search has found, and return the path of the checkpoint."""
     law = Law(
         parameters=[float(value) for value in parameters],
         trained_on=[one.resolved() for one in search.scenarios],
@@ -213,11 +213,11 @@ def new_distribution(
     """Return a distribution over parameters.
 
     Args:
-        mean: Its mean, shape (n,).
-        sigma: Its width.
-        seed: Seed of the first generator.
-        population: Number of candidates in a generation; None: the algorithm's own, 4 + 3 ln n.
-        bounds: Least and largest values, shape (n, 2); None: none.
+        mean: Mean of the distribution, shape (n,).
+        sigma: Initial width of the distribution.
+        seed: Seed of the first random generator.
+        population: Number of candidates in a generation; None: the default of CMA-ES, 4 + 3 ln n.
+        bounds: Least and largest values, shape (n, 2); None: no bounds.
 
     Raises:
         MissingExtra: If cmaes is not installed.
@@ -232,7 +232,7 @@ def new_distribution(
 def ask(distribution: Any, seed: int, generation: int) -> list[NDArray[np.float64]]:
     """Return the candidates of a generation.
 
-    The generator of a distribution is not stored: each generation has one of its own.
+    The random generator of a distribution is not stored, so each generation has its own.
     """
     state = np.random.SeedSequence([seed, generation]).generate_state(1)
     distribution.reseed_rng(int(state[0]))
@@ -240,7 +240,7 @@ def ask(distribution: Any, seed: int, generation: int) -> list[NDArray[np.float6
 
 
 def distribution_state(distribution: Any) -> dict[str, Any]:
-    """Return a distribution as numbers and arrays, for a file."""
+    """Return a distribution as numbers and arrays, for storage."""
     return {name: getattr(distribution, name) for name in vars(distribution) if name != "_rng"}
 
 
@@ -248,20 +248,20 @@ def restore_distribution(distribution: Any, state: Mapping[str, Any]) -> None:
     """Set a distribution to a stored state.
 
     Raises:
-        Exception: Any exception, if the state is not that of such a distribution.
+        Exception: Any exception, if the state belongs to a different kind of distribution.
     """
     for name, old in distribution_state(distribution).items():
         setattr(distribution, name, like(old, state[name]))
 
 
 def like(old: Any, new: Any) -> Any:
-    """Return a value from a file if it can replace another.
+    """Return a stored value after checking that it has the type and shape of the value that it replaces.
 
     Raises:
-        ValueError: If it cannot.
+        ValueError: If type or shape differ.
     """
     if old is None and (new is None or isinstance(new, np.ndarray)):
-        return new  # what is computed when it is needed
+        return new  # arrays that the distribution computes on first use
     if isinstance(old, np.ndarray):
         fits = isinstance(new, np.ndarray) and new.shape == old.shape and new.dtype == old.dtype
     else:

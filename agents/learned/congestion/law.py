@@ -1,4 +1,4 @@
-"""Checkpoints of laws for single flows, and the agent that plays one."""
+"""Checkpoints of congestion control laws for single flows, and the agent that plays such a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sysgym.scenarios.files import parse_json, read_limited, write_atomically
 from sysgym.scenarios.names import FILE_NAME, LONGEST_NAME
 
 LARGEST_LAW_BYTES = 10_000_000
-"""Limit of the size of a checkpoint; the package's own have a thousandth of it."""
+"""Limit of the size of a checkpoint: a thousand times the largest one in the package."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Law:
     """Checkpoint of a law: one JSON file.
 
     Attributes:
-        parameters: Parameters of the transport, in its order.
+        parameters: Parameters of the transport, in the order of the transport.
         trained_on: Resolved scenarios of the curriculum.
         total_steps: Decision intervals simulated in training.
         seed: Seed of the search.
-        validation: Loss on the validation split; negative values are better than DCTCP.
+        validation: Loss on the validation split; smaller is better.
         hyper_parameters: Hyper-parameters of the search.
         versions: Versions of the packages used in training.
     """
@@ -63,9 +63,10 @@ class LawForm:
     Attributes:
         agent: Name of the agent.
         format: Name of the file's format.
-        names: What the parameters belong to, such as the inputs of a network; in every file.
+        names: Names that describe the parameters, such as the inputs of a network; stored in every file.
         transport: Function from parameters to the transport.
-        constants: Constants that the parameters are values of; none if they have no names, as weights.
+        constants: Constants of which the parameters are values; empty if parameters have no names, such as
+            weights.
     """
 
     agent: str
@@ -126,7 +127,7 @@ class LawAgent:
     Args:
         checkpoint: Path of the checkpoint.
         expected: Name of the agent as requested.
-        **changes: Other values of some constants than those of the checkpoint.
+        **changes: Values of constants that replace those of the checkpoint.
 
     Attributes:
         form: Form of the checkpoints.
@@ -150,7 +151,7 @@ class LawAgent:
 
     @classmethod
     def check_arguments(cls, changes: Mapping[str, Any]) -> None:
-        """Check values of constants before there is a checkpoint; raise what the constructor would."""
+        """Check values of constants without a checkpoint; raises the errors of the constructor."""
         if constants := cls.form.constants:
             cls.form.transport([constant.value for constant in constants]).with_constants(changes)
         elif changes:
@@ -161,5 +162,5 @@ class LawAgent:
         self._uncapped.begin(env)
 
     def act(self, observation: Any) -> Array:
-        """Return that action."""
+        """Return the action that does not restrict the flows."""
         return self._uncapped.act(observation)

@@ -31,7 +31,7 @@ CONTROLLERS, FLOWS = "sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"
 
 
 class RateLearning(Learning):
-    """Learning of rates: of all hosts, of one flow, or of every host by a shared network."""
+    """Learning of rates of all hosts, of one flow, or of every host by a shared network."""
 
     def problem(
         self,
@@ -101,7 +101,7 @@ class RateLearning(Learning):
         )
 
     def graph_on_observations(self, checkpoint: Checkpoint) -> PolicyGraph:
-        """Return the whole policy of a checkpoint, also if its network supports any number of hosts."""
+        """Return the whole policy of a checkpoint, including networks for any number of hosts."""
         meta = checkpoint.meta
         if not isinstance(checkpoint.policy, SetNet):
             return graph_of(checkpoint)
@@ -115,7 +115,7 @@ class RateLearning(Learning):
         return name if name in SCALES and meta.env_id != FLOWS else "log"
 
     def signature(self, observation_index: Sequence[str], *, over_hosts: bool = False) -> Sequence[str]:
-        """Return the properties of an observation that must be equal for one policy to play two."""
+        """Return the properties that two observations must share for one policy to play both."""
         return HostRows(observation_index).features if over_hosts else observation_index
 
     def bounds(self, env_id: str) -> Mapping[str, Bound] | None:
@@ -124,7 +124,7 @@ class RateLearning(Learning):
 
 
 class _Exported(LearnedAgent):
-    """Agent that plays an exported file, which includes the action scale."""
+    """Agent that plays an exported policy, which includes the action scale."""
 
     def __init__(self, checkpoint: Checkpoint, runner: Runner) -> None:
         super().__init__(checkpoint)

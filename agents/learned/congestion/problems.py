@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Rates:
-    """Learning problem with the rates of hosts, or of one flow, as actions.
+    """Learning problem whose actions are the rates of hosts or of one flow.
 
     Args:
         scenario: The scenario.
@@ -32,7 +32,7 @@ class Rates:
         self._scenario, self.env_kwargs, self._scale = scenario, env_kwargs, action_scale
 
     def make_env(self) -> gym.Env[Any, Any]:
-        """Return one environment."""
+        """Return one environment of the train split."""
         return gym.make(
             self._scenario.env_id,
             scenario=self._scenario,
@@ -68,8 +68,8 @@ class FlowRates(Rates):
     """
 
     def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any]) -> None:
-        # One interval, the trainer's default, stands for the preset's own number. Where a preset is named,
-        # the arguments are those of an environment, and one interval is meant.
+        # A history of one interval is the trainer's default and means the preset's own history. If a preset
+        # is named, the arguments are those of an environment, and the value is used as given.
         means_default = "preset" not in env_kwargs and env_kwargs.get("history") == 1
         left_out = {"history"} if means_default else set()
         kept = {name: value for name, value in env_kwargs.items() if name not in left_out}
@@ -93,12 +93,12 @@ def rates_like(env: Any, scenario: Scenario) -> Rates:
         return FlowRates(scenario, _arguments_of_flow(env))
     arguments = _arguments_of_network(env) if isinstance(env, DatacenterCC) else {}
     form = getattr(getattr(env, "actions", None), "form", "linear")
-    # Native rates are like those of a linear scale, once the network's last layer is scaled.
+    # Native rates equal those of a linear scale after the network's last layer has been scaled.
     return Rates(scenario, arguments, "log" if form == "log" else "linear")
 
 
 def _arguments_of_flow(env: FlowCC) -> dict[str, Any]:
-    """Return the arguments of an environment of one flow that checkpoints keep."""
+    """Return the arguments of an environment of one flow that a checkpoint stores."""
     from sysgym.envs.congestion.flow.presets import PRESETS, get_flow_reward
 
     preset, chosen = env.preset, env.scenario.reward.name
@@ -113,7 +113,7 @@ def _arguments_of_flow(env: FlowCC) -> dict[str, Any]:
 
 
 def _arguments_of_network(env: DatacenterCC) -> dict[str, Any]:
-    """Return the arguments of an environment of a whole network that checkpoints keep."""
+    """Return the arguments of an environment of a whole network that a checkpoint stores."""
     from sysgym.envs.congestion.datacenter.rewards import get_reward
 
     builder = env.observations
@@ -128,7 +128,7 @@ def _arguments_of_network(env: DatacenterCC) -> dict[str, Any]:
 
 
 def _reward_of(reward: Any, own: str, find: Callable[[str], Any]) -> dict[str, Any]:
-    """Return the reward as an argument; empty if it is the scenario's own, or has no registered name."""
+    """Return the reward as an argument; empty if it is the scenario's own, or not registered."""
     try:
         named = reward.name != own and find(reward.name) == reward
     except UnknownName:
@@ -137,7 +137,7 @@ def _reward_of(reward: Any, own: str, find: Callable[[str], Any]) -> dict[str, A
 
 
 class HostRates(Rates):
-    """Learning problem with observations by host, for a network shared by all hosts.
+    """Learning problem with observations arranged by host, for a network shared by all hosts.
 
     Args:
         scenario: The scenario.

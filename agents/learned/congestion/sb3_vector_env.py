@@ -1,4 +1,4 @@
-"""``VecEnv`` of the congestion family's vector environments. Requires stable-baselines3."""
+"""``VecEnv`` for the vector environments of the congestion family. Requires stable-baselines3."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sysgym.scenarios import Scenario, load_scenario
 
 
 class IndexedVecEnv(VecEnv):
-    """Vector environment of stable-baselines3 whose environments are objects of this process."""
+    """Base class of vector environments of stable-baselines3 with all environments in this process."""
 
     def _chosen(self, indices: VecEnvIndices) -> list[Any]:
-        """Return the environments of some indices; all of them for None."""
+        """Return the environments with the given indices, or all environments for None."""
         raise NotImplementedError
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
@@ -41,14 +41,14 @@ class IndexedVecEnv(VecEnv):
 
 
 class Sb3VectorEnv(IndexedVecEnv):
-    """Vector environment stepped on all cores, with the results of ``DummyVecEnv`` of ``Monitor``.
+    """Vector environment stepped on all cores, with the results of ``DummyVecEnv`` and ``Monitor``.
 
-    Infos contain only what learning needs: the ends of episodes and their metrics.
+    Infos are limited to the needs of learning: the ends of episodes and their metrics.
 
     Args:
         scenario: Scenario of an environment with a vector form, or its name or file.
         n_envs: Number of environments.
-        env_kwargs: Other arguments of the environment; the split is "train" unless they say otherwise.
+        env_kwargs: Other arguments of the environment; the split is "train" unless it is among them.
         action_scale: Name of the action scale.
 
     Raises:
@@ -100,7 +100,7 @@ class Sb3VectorEnv(IndexedVecEnv):
         self._actions = actions
 
     def step_wait(self) -> Any:
-        """Step the environments; reset those whose episode ends at once, as stable-baselines3 expects."""
+        """Step the environments; if an episode ends, reset its environment, as stable-baselines3 expects."""
         rewards, ends = self._advance(self._actions, self._everyone)
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": end} for end in ends.tolist()]
         for world in np.flatnonzero(ends).tolist():
@@ -117,7 +117,7 @@ class Sb3VectorEnv(IndexedVecEnv):
         return self._so_far.state(self.worlds.envs, self.reset_infos)
 
     def set_state(self, state: list[Any]) -> None:
-        """Restore the states of other environments."""
+        """Restore a state returned by :meth:`state`, which may come from another object."""
         for world, one in enumerate(state):
             _, self.reset_infos[world] = begin_again(self.worlds.envs[world], one)
             self._begin(world)
@@ -134,13 +134,13 @@ class Sb3VectorEnv(IndexedVecEnv):
         self.worlds.close()
 
     def get_images(self) -> Sequence[Any]:
-        """Return the picture of every environment."""
+        """Return the rendered image of every environment."""
         return list(self.worlds.render())
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> Any:
-        """Return whether a wrapper is ``Monitor``, whose recording of episodes is built in."""
+        """Return True for ``Monitor``, whose recording of episodes is built in; False for other wrappers."""
         return [wrapper_class is Monitor for _ in self._chosen(indices)]
 
     def _chosen(self, indices: VecEnvIndices) -> list[Any]:
@@ -156,7 +156,7 @@ class Sb3VectorEnv(IndexedVecEnv):
         self._so_far.begin(world)
 
     def _advance(self, actions: NDArray[Any], moving: NDArray[np.bool_]) -> tuple[Any, Any]:
-        """Step some environments; return rewards and which episodes have ended."""
+        """Step the environments in ``moving``; return rewards and the mask of episodes that have ended."""
         self._so_far.add(actions, moving)
         rewards, ends = self.worlds.advance(actions, moving)
         self._returns += rewards

@@ -1,11 +1,11 @@
-"""VecEnv of stable-baselines3 in which every agent of a parallel environment is a slot.
+"""VecEnv of stable-baselines3 with one slot for every agent of parallel environments.
 
     from stable_baselines3 import PPO
     from sysgym.agents.learned.congestion.shared_policy import ParallelToVectorEnv
     slots = ParallelToVectorEnv(lambda: parallel_env("flow-1g-1ms", overrides={"workload.flows_per_pair": 4}))
     model = PPO("MlpPolicy", slots)
 
-All agents share one policy. Each observes only itself, so the policy can also be used in
+All agents share one policy. Each agent observes only its own flow, so the policy can also be used in
 ``sysgym/FlowCC-v0`` without changes.
 """
 
@@ -26,8 +26,8 @@ from sysgym.scenarios.errors import SysgymError
 class ParallelToVectorEnv(IndexedVecEnv):
     """Vector environment of the agents of parallel environments.
 
-    An environment whose episode ends is reset in the same step, as in other VecEnvs; the last observation is
-    in ``infos[slot]["terminal_observation"]``, the return of the episode in ``infos[slot]["episode"]``.
+    If an episode ends, its environment is reset in the same step, as in other VecEnvs. The last observation
+    is in ``infos[slot]["terminal_observation"]``, the return of the episode in ``infos[slot]["episode"]``.
 
     Args:
         make_env: Function that returns a parallel environment whose agents have equal spaces.
@@ -107,7 +107,7 @@ class ParallelToVectorEnv(IndexedVecEnv):
             world.close()
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Return False for every slot; returns of episodes are in ``infos``, as with Monitor."""
+        """Return False for every slot; ``infos`` contain the returns of episodes without Monitor."""
         return [False for _ in self._chosen(indices)]
 
     def _chosen(self, indices: VecEnvIndices) -> list[Any]:

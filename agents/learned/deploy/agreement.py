@@ -21,16 +21,16 @@ N_OBSERVATIONS = 64
 
 
 def difference(expected: Decided, got: Decided, chosen: bool) -> tuple[str | None, float, int]:
-    """Compare the answers of two forms of a policy.
+    """Compare the outputs of two forms of a policy.
 
     Args:
-        expected: Reference answers.
-        got: Answers to compare with it.
+        expected: Outputs of the reference.
+        got: Outputs to compare with the reference.
         chosen: Whether the action is the index of the largest value.
 
     Returns:
-        The error in words, or None; the largest difference as a multiple of the tolerance; and the number of
-        actions that differ because their values are within the tolerance.
+        The description of the error, or None; the largest difference as a multiple of the tolerance; and the
+        number of actions that differ while their values are within the tolerance.
     """
     if got.values.shape != expected.values.shape or got.action.shape != expected.action.shape:
         return f"shape {got.values.shape} where the reference has {expected.values.shape}", np.inf, 0
@@ -48,7 +48,7 @@ def difference(expected: Decided, got: Decided, chosen: bool) -> tuple[str | Non
     for row in other:
         scores = expected.values[row].astype(np.float64)
         margin = scores.max() - scores[got.action[row]]
-        # Both scores may differ by the tolerance.
+        # Each of the two scores may differ by the tolerance.
         if margin > 2.0 * (ABSOLUTE + RELATIVE * np.abs(scores[np.isfinite(scores)]).max()):
             return (
                 (
@@ -79,20 +79,20 @@ def check_onnx(graph: PolicyGraph, data: bytes) -> None:
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
-        SysgymError: If it does not agree.
+        SysgymError: If the model does not agree with the policy.
     """
     observations, masks = sample_inputs(graph, N_OBSERVATIONS)
     _check(graph, graph(observations, masks), OnnxRunner(data)(observations, masks), "ONNX Runtime")
 
 
 def check_header(graph: PolicyGraph, header: str, weights: str, name: str) -> bool:
-    """Check that a C header agrees with its policy, 8-bit weights with their dequantised values.
+    """Check that a C header agrees with its policy; 8-bit weights are compared with dequantised ones.
 
     Returns:
-        Whether a compiler for the check is installed.
+        Whether the check was made, which requires a compiler.
 
     Raises:
-        SysgymError: If it does not agree.
+        SysgymError: If the header does not agree with the policy.
     """
     if find_compiler() is None:
         return False

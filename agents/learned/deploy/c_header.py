@@ -1,7 +1,7 @@
-"""Export of policies as a C header: C99 and C++, no allocation, no library except math.h.
+"""Export of policies as a C header: C99 and C++, without allocation or libraries other than math.h.
 
-``mlp_header`` writes a plain network; ``policy_header`` writes a whole policy, including the processing of
-the observation before the network and of its output.
+:func:`mlp_header` writes a plain network; :func:`policy_header` writes a whole policy, including the
+preprocessing of the observation and the postprocessing of the output.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LINE = 110
 
 
 def table_bytes(network: Network, weights: str) -> int:
-    """Return the size in bytes of a network's tables in C: weights, their scales, biases."""
+    """Return the size in bytes of a network's tables in C: weights, scales of weights, and biases."""
     if weights not in WEIGHTS:
         raise UnknownName("form of weights", weights, WEIGHTS)
     each = 4 if weights == "float32" else 1
@@ -39,11 +39,11 @@ def table_bytes(network: Network, weights: str) -> int:
 
 
 def choose_weights(network: Network, weights: str | None, limit_bytes: int | None) -> str:
-    """Return a form of weights within the size limit: the requested one, or float32 if possible.
+    """Return a form of weights within the size limit: the requested one, or the first of WEIGHTS that fits.
 
     Args:
         network: Network to write.
-        weights: Requested form; None: any that fits.
+        weights: Requested form; None: any form that fits.
         limit_bytes: Limit of the tables; None: unlimited for float32, :data:`INT8_LIMIT_BYTES` for int8.
 
     Raises:
@@ -67,7 +67,7 @@ def policy_header(
 ) -> str:
     """Return the header of a whole policy.
 
-    It defines, with ``policy`` standing for the name, ``POLICY_INPUTS``, ``POLICY_OUTPUTS`` and one of ::
+    For the name ``policy``, the header defines ``POLICY_INPUTS``, ``POLICY_OUTPUTS`` and one of ::
 
         void policy(const float *observation, float *action);
         int policy(const float *observation, float *scores);
@@ -150,8 +150,8 @@ def _wrapped(name: str, lines: list[str], sizes: dict[str, int], about: Sequence
 def _in_comment(line: str) -> str:
     """Return a line that cannot end the comment that contains it.
 
-    The text of a checkpoint is untrusted. A compiler joins lines at a backslash, reads ``??/`` as one, and
-    only then looks for the end of a comment.
+    The text of a checkpoint is untrusted. Before a compiler searches for the end of a comment, it replaces
+    ``??/`` by a backslash and joins lines that end in a backslash.
     """
     return re.sub(r"[^ -~]|[\\?]", "_", line).replace("*/", "* /").replace("/*", "/ *")
 
@@ -167,7 +167,7 @@ def _network(network: Network, name: str, weights: str) -> list[str]:
 
 
 def _mlp(mlp: Mlp, name: str, weights: str) -> list[str]:
-    """Return the tables, and a function that evaluates the layers."""
+    """Return the lines of the tables, and of a function that evaluates the layers."""
     if weights not in WEIGHTS:
         raise UnknownName("form of weights", weights, WEIGHTS)
     tables: list[str] = []
@@ -187,7 +187,7 @@ def _mlp(mlp: Mlp, name: str, weights: str) -> list[str]:
             tables += _table("float", f"{name}_weight_{index}", weight.T.ravel(), _number)
         tables += _table("float", f"{name}_bias_{index}", bias, _number)
         body += [] if last else [f"    float {target}[{n_out}];"]
-        # Outputs are in the inner loop, so a compiler can vectorise without changing the order of a sum.
+        # With outputs in the inner loop, a compiler can vectorise without changing the order of summation.
         table = f"{name}_weight_{index}[j * {n_out} + i]"
         term, factor = table, ""
         if weights == "int8":
@@ -257,11 +257,11 @@ def _set_net(net: SetNet, name: str) -> list[str]:
 
 
 def _inputs(inputs: Inputs, name: str) -> list[str]:
-    """Return the tables, and a function from the observation to the inputs of the network."""
+    """Return the lines of the tables, and of a function from the observation to the network's inputs."""
     tables: list[str] = []
 
     def per_input(values: NDArray[Any] | None, what: str) -> str | None:
-        """Return the expression for a value of each input; a constant if all are equal."""
+        """Return the C expression for the value of each input, a constant if all values are equal."""
         if values is None:
             return None
         if (values == values[0]).all():
@@ -349,7 +349,7 @@ def _choice(choice: Choice, name: str) -> list[str]:
 
 
 def _table(kind: str, name: str, values: Any, text: Callable[[Any], str]) -> list[str]:
-    """Return a constant array with wrapped lines."""
+    """Return the lines of a constant array, wrapped."""
     lines, line = [], "   "
     for value in values:
         word = f" {text(value)},"
@@ -361,6 +361,6 @@ def _table(kind: str, name: str, values: Any, text: Callable[[Any], str]) -> lis
 
 
 def _number(value: Any) -> str:
-    """Return a float literal that is read back exactly."""
+    """Return a float literal in C from which the value is read back exactly."""
     text = f"{float(np.float32(value)):.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"

@@ -1,4 +1,4 @@
-"""Compiled C header of a policy, run as a separate program."""
+"""Compilation of a policy's C header, and its execution as a separate program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from sysgym.scenarios.errors import SysgymError
 
 FLAGS = ("-std=c99", "-O3", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 
-# Observations come from standard input; values and actions go to standard output, times to standard error.
+# Reads observations from standard input; writes values and actions to standard output, and the processor
+# time to standard error.
 _MAIN = """\
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,12 +75,12 @@ class CompiledRunner:
     Args:
         graph: The policy.
         weights: ``"float32"`` or ``"int8"``.
-        header: Text of the header; None: that of :func:`.c_header.policy_header`.
+        header: Text of the header; None: the output of :func:`.c_header.policy_header`.
         name: Name of the header's function.
         flags: Flags of the compiler.
 
     Raises:
-        SysgymError: If there is no compiler, or it rejects the header.
+        SysgymError: If there is no compiler, or the compiler rejects the header.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class CompiledRunner:
             raise SysgymError(f"{compiler} does not compile the header:\n{done.stderr[-4000:]}")
 
     def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
-        """Return the answers to a batch; arguments as for :class:`.graph.PolicyGraph`."""
+        """Return the decisions for a batch; arguments as for :class:`.graph.PolicyGraph`."""
         return self._run(observations, masks, 1).decided
 
     def decision_s(self, observations: NDArray[Any], masks: NDArray[Any] | None, repeats: int) -> float:
@@ -141,7 +142,7 @@ class CompiledRunner:
         return _Ran(Decided(actions if chosen else values, values), float(done.stderr))
 
     def close(self) -> None:
-        """Remove the program."""
+        """Delete the program and its folder."""
         self._folder.cleanup()
 
     def __enter__(self) -> CompiledRunner:

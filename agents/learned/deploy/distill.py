@@ -1,10 +1,11 @@
 """Distillation of a trained policy into a smaller network, on the states that the student visits.
 
-States come from roll-outs of the student (DAgger: Ross et al., AISTATS 2011), the first from the teacher's.
-The student matches logits at a temperature for discrete actions (Hinton et al., arXiv 1503.02531), and the
-mean action otherwise. With augmentation, a survey found this classical form to be reliable (Ruffy and Chahal,
-arXiv 1912.10850). The augmentation is noise on observations, for which the teacher is evaluated too. The
-student is a policy of the teacher's algorithm and an ordinary checkpoint. Requires the extra ``train``.
+States come from roll-outs of the student (DAgger: Ross et al., AISTATS 2011); the first roll-out is the
+teacher's. The student matches logits at a temperature for discrete actions (Hinton et al., arXiv 1503.02531),
+and the mean action otherwise. A survey found this classical form to be reliable with augmentation (Ruffy and
+Chahal, arXiv 1912.10850); here the augmentation is noise on observations, at which the teacher is evaluated
+too. The student belongs to :func:`student_algorithm` and is an ordinary checkpoint. Requires the extra
+``train``.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class Recipe:
             student's.
         updates: Gradient steps per round.
         batch_size: States per gradient step.
-        learning_rate: Initial learning rate of Adam; decays to a tenth.
-        noise: Standard deviation of the noise on observations, as a share of each input's own.
+        learning_rate: Initial learning rate of Adam, which decays to a tenth.
+        noise: Standard deviation of the noise on observations, as a share of each input's standard deviation.
         temperature: Temperature of the logits of discrete actions.
         n_envs: Number of parallel environments.
     """
@@ -72,7 +73,7 @@ class Recipe:
     n_envs: int = 4
 
     def __post_init__(self) -> None:
-        """Check the values; raises SysgymError."""
+        """Check the values; raises SysgymError if one is invalid."""
         if not self.hidden or min(self.hidden) < 1:
             raise SysgymError(f"hidden layers need a width of at least 1, got {self.hidden}")
         for name in ("rounds", "updates", "batch_size", "n_envs", "learning_rate", "temperature"):
@@ -89,7 +90,7 @@ class Distilled:
     """Distilled student.
 
     Attributes:
-        checkpoint: Path of its checkpoint.
+        checkpoint: Path of the student's checkpoint.
         difference: Difference from the teacher on the last round's states: mean absolute difference of the
             mean action in [-1, 1], or the share of states with a different discrete action.
     """
@@ -99,11 +100,11 @@ class Distilled:
 
 
 def student_algorithm(meta: CheckpointMeta) -> Algorithm:
-    """Return the algorithm of a student: the teacher's, with a plain network, or PPO.
+    """Return the algorithm of a student, which has a plain network: the teacher's, MaskablePPO or PPO.
 
     Raises:
-        UnknownName: If the teacher was not trained by one of the learning algorithms, nor applies one
-            function to every host.
+        UnknownName: If the teacher was neither trained by a known algorithm, nor applies one function to
+            every host.
     """
     if is_over_hosts(meta.agent, meta.family):
         return ALGORITHMS["ppo"]
@@ -112,7 +113,7 @@ def student_algorithm(meta: CheckpointMeta) -> Algorithm:
 
 
 def student_hyper_parameters(meta: CheckpointMeta, hidden: tuple[int, ...]) -> dict[str, Any]:
-    """Return those of the teacher's hyper-parameters that its student has, with the student's layers."""
+    """Return the teacher's hyper-parameters that also apply to the student, with the student's layers."""
     known = student_algorithm(meta).names() - {"policy_kwargs"}
     kept = {name: value for name, value in meta.hyper_parameters.items() if name in known}
     return {**kept, "net_arch": list(hidden)}
@@ -138,7 +139,7 @@ def distill(
     Args:
         teacher: Checkpoint of the teacher.
         recipe: Hyper-parameters.
-        out: Output folder; the student is ``final.zip`` in it.
+        out: Output folder, to which the student is written as ``final.zip``.
         seed: Seed of all random numbers.
         progress: Callback with the number of environment steps done.
 
@@ -174,7 +175,7 @@ def distill(
                 progress(done)
     finally:
         envs.close()
-    if hasattr(model.policy, "actor_target"):  # further training would start from it
+    if hasattr(model.policy, "actor_target"):  # otherwise further training would start from the old target
         model.policy.actor_target.load_state_dict(model.policy.actor.state_dict())
     model.num_timesteps = done
     student = mlp_of(model)
@@ -207,7 +208,7 @@ def distill(
 
 
 class _School:
-    """A student, its teacher, and the collected states.
+    """Student, teacher and collected states of a distillation.
 
     Args:
         teacher: The teacher.
@@ -233,7 +234,7 @@ class _School:
         self._masks: list[Masks] = []
 
     def rounds(self, envs: Any) -> Iterator[int]:
-        """Collect states and learn, in turns; yield the environment steps of each collection step."""
+        """Alternate between collecting states and learning; yield the states of each collection step."""
         envs.seed(self._model.seed)
         observations = envs.reset()
         actor: Network = self._teacher
@@ -292,7 +293,7 @@ class _School:
             wanted, output = (logits.masked_fill(forbidden, -1e8) for logits in (wanted, output))
         temperature = self._recipe.temperature
         wanted, output = (functional.log_softmax(x / temperature, dim=1) for x in (wanted, output))
-        # The gradient shrinks with the square of the temperature; the factor compensates for it.
+        # The gradient decreases with the square of the temperature, for which the factor compensates.
         return temperature**2 * functional.kl_div(output, wanted, reduction="batchmean", log_target=True)
 
     def difference(self, student: Mlp) -> float:

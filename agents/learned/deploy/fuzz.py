@@ -1,6 +1,6 @@
 """Differential testing of policies in torch, NumPy, ONNX Runtime and compiled C.
 
-Needs the extras ``train`` and ``export``.
+Requires the extras ``train`` and ``export``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import read_limited, write_atomically
 
 LARGEST_FAILURE_BYTES = 64_000_000
-"""Of a stored failure."""
+"""Limit of the size of a stored failure."""
 
 Decide = Callable[..., Decided]
 
@@ -40,8 +40,8 @@ class Runner:
 
     Attributes:
         name: Name for tables and files.
-        open: Function from a policy to a context manager that answers observations.
-        int8: Whether it uses 8-bit weights; the reference is then the dequantised network in NumPy.
+        open: Function from a policy to a context manager of a function from observations to decisions.
+        int8: Whether weights have 8 bits; the reference is then the dequantised network in NumPy.
     """
 
     name: str
@@ -66,14 +66,14 @@ def runners_here() -> tuple[Runner, ...]:
 
 
 class Disagreement(Exception):
-    """Answer of a runner that differs from the reference.
+    """Output of a runner that differs from the reference.
 
     Attributes:
         made: The case.
-        runner: Name of the runner.
-        expected: Reference answer; None if there is no network to run.
-        got: Answer of the runner; None likewise.
-        reason: Description in words.
+        runner: The runner.
+        expected: Output of the reference; None if there is no network to run.
+        got: Output of the runner; None if there is no network to run.
+        reason: Description of the difference.
     """
 
     def __init__(
@@ -89,9 +89,9 @@ class Tally:
 
     Attributes:
         cases: Number of valid cases by kind.
-        discarded: Number of cases whose reference is not a number.
+        discarded: Number of cases whose reference contains NaN.
         largest: Largest difference of each runner, as a multiple of the tolerance.
-        near_ties: Number of answers with a different action whose scores are within the tolerance.
+        near_ties: Number of outputs of each runner with another action whose score is within the tolerance.
     """
 
     cases: Counter[str] = field(default_factory=Counter)
@@ -106,9 +106,9 @@ class Failure:
 
     Attributes:
         runner: Name of the runner.
-        reason: Description in words.
-        case: Case that reproduces it.
-        files: Files of the model, if there is one, and of the arrays.
+        reason: Description of the difference.
+        case: Case that reproduces the disagreement.
+        files: Files of the arrays and of the model, if there is one; empty if they are not stored.
     """
 
     runner: str
@@ -133,8 +133,8 @@ def fuzz(
         seed_: Seed of the draws.
         runners: Runners to compare; None: :func:`runners_here`.
         kinds: Kinds of policies.
-        folder: Folder for failures; None: they are not stored.
-        progress: Callback with the number of cases so far, those of shrinking included.
+        folder: Folder for failures; None: failures are not stored.
+        progress: Callback with the number of cases so far, including those of shrinking.
 
     Returns:
         The statistics, and the failures, at most one per runner.
@@ -142,7 +142,7 @@ def fuzz(
     remaining = list(runners_here() if runners is None else runners)
     tally = Tally(largest={runner.name: 0.0 for runner in remaining})
     failures: list[Failure] = []
-    # The engine stops soon after the first failure, so continue without the runner that failed.
+    # Hypothesis stops soon after the first failure, so the search continues without the runner that failed.
     while remaining and (found := _first_failure(n_examples, seed_, remaining, kinds, tally, progress)):
         failures.append(_store(found, folder))
         remaining = [runner for runner in remaining if runner is not found.runner]
@@ -157,7 +157,7 @@ def _first_failure(
     tally: Tally,
     progress: Callable[[int], None] | None,
 ) -> Disagreement | None:
-    """Return the first disagreement, minimised, or None."""
+    """Return the first disagreement, minimised, or None if all runners agree."""
     done = 0
 
     @seed(seed_)
@@ -214,11 +214,11 @@ def replay(path: Path, runners: Sequence[Runner] | None = None) -> tuple[Case, M
     """Run a stored failure again.
 
     Args:
-        path: Path of its ``.npz`` file.
+        path: Path of the failure's ``.npz`` file.
         runners: Runners to compare; None: :func:`runners_here`.
 
     Returns:
-        The case, and the errors by runner; empty if all agree now.
+        The case, and the errors by runner, which are empty if all runners agree now.
 
     Raises:
         SysgymError: If the file is not a stored failure.

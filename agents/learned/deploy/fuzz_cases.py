@@ -1,8 +1,8 @@
 """Random policies and observations for differential testing.
 
-The policies are stable-baselines3's own, with weights drawn by NumPy, so that a case is the same on every
+The policies are those of stable-baselines3, with weights drawn by NumPy, so that a case is the same on every
 machine. As in NNSmith (Liu et al., ASPLOS 2023), models are valid by construction, and cases whose reference
-is not a number are discarded. Requires the extras ``train`` and ``export``.
+contains NaN are discarded. Requires the extras ``train`` and ``export``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Array = NDArray[np.float32]
 RATES = ("ppo", "sac", "tqc", "td3")
 CHOICES = ("ppo_choice", "maskable_ppo", "maskable_ppo_set")
 KINDS = (*RATES, *CHOICES)
-"""One algorithm for each structure of a policy: a2c and trpo have that of ppo, ddpg that of td3."""
+"""One algorithm for each structure of a policy; a2c and trpo have the structure of ppo, ddpg that of td3."""
 
 BOUNDS = {"unit": (0.0, 1.0), "symmetric": (-4.0, 4.0), "none": (-10.0, 10.0)}
-"""Ranges of observations; the last is unbounded, and values are drawn within these."""
+"""Ranges from which observations are drawn, by the bounds of the space; ``none`` is an unbounded space."""
 
 PLACES = ("inside", "low", "high", "corner", "zero", "outside")
-"""Places of an observation, inside and outside its space."""
+"""Places of an observation inside, at the bounds of, or outside its space."""
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 _RANGES = {
@@ -64,15 +64,15 @@ class Case:
 
     Attributes:
         kind: One of :data:`KINDS`.
-        n_inputs: Number of inputs of the network; for a set, of its members.
-        n_outputs: Length of an action, or number of actions; for a set, of heads.
-        hidden: Widths of hidden layers; not for a set.
+        n_inputs: Number of inputs of the network; for a set, number of members.
+        n_outputs: Length of an action, or number of actions; for a set, number of heads.
+        hidden: Widths of hidden layers; not used for a set.
         activation: Activation after each hidden layer.
         row_size: For a set, the number of values per member.
         context_size: For a set, the number of context values.
         bounds: One of :data:`BOUNDS`.
-        n_ignored: Number of unused values of the observation; 0: all are used, in order.
-        normalised: Whether an offset is subtracted and a scale multiplied.
+        n_ignored: Number of unused values of the observation; 0: all values are used, in order.
+        normalised: Whether inputs are shifted by an offset and multiplied by a scale.
         scale: Scale from outputs to rates.
         low_exponent: Exponent of the lowest rate, to base 2.
         gain: Gain of the weights, relative to one that preserves the size of a signal.
@@ -115,7 +115,7 @@ class Case:
         """Return the case written by :meth:`to_json`.
 
         Raises:
-            ValueError: If it is not a case that :func:`cases` can draw.
+            ValueError: If the text is not a case that :func:`cases` can draw.
         """
         data = parse_json(text)
         if not isinstance(data, dict) or data.keys() != {one.name for one in fields(cls)}:
@@ -139,7 +139,7 @@ class Case:
 
 
 def cases(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Case]:
-    """Draw a case; the simplest is a linear policy of one input and one output.
+    """Return a strategy for cases, the simplest of which is a linear policy of one input and one output.
 
     Args:
         kinds: Kinds to draw from.
@@ -168,14 +168,14 @@ def cases(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Case]:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """A case as arrays.
+    """Arrays and policy of a case.
 
     Attributes:
         case: The case.
         graph: The policy as deployed; None if the network in torch cannot be converted.
         observations: Shape (n, size).
-        masks: Shape (n, n_outputs), or None if everything is allowed.
-        reference: Answers of torch; None if there is no graph.
+        masks: Shape (n, n_outputs); None if all actions are allowed.
+        reference: Outputs of torch; None if the network in torch cannot be converted.
     """
 
     case: Case
@@ -186,7 +186,7 @@ class Made:
 
 
 def make(case: Case) -> Made:
-    """Return a case as arrays: build its policy in torch, convert it, and compute the reference."""
+    """Build the policy of a case in torch, convert it, and compute the reference."""
     rng = np.random.default_rng(case.seed)
     policy, model = _policy(case, rng)
     try:
@@ -210,7 +210,7 @@ def make(case: Case) -> Made:
 
 
 def _policy(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return the policy of stable-baselines3, and a stand-in for its model."""
+    """Return the policy of stable-baselines3, and an object with the required attributes of a model."""
     from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
     from sb3_contrib.tqc.policies import TQCPolicy
     from stable_baselines3.common.policies import ActorCriticPolicy

@@ -1,7 +1,7 @@
 """Description of a whole policy, from the environment's observation to its action.
 
-All exports are written from it: :mod:`.onnx_file`, :mod:`.c_header`. It is callable, as the reference
-implementation in NumPy.
+All exports are written from this description: :mod:`.onnx_file`, :mod:`.c_header`. It is callable, which is
+the reference implementation in NumPy.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Inputs:
         select: Indices of the values used, in the network's order; None: all.
         low: Lower bound of each used value, shape (n_used,); None: no clipping.
         high: Upper bound of each used value; None: no clipping.
-        offset: Offset subtracted from each; None: 0.
-        scale: Factor of each; None: 1.
+        offset: Offset subtracted from each used value; None: 0.
+        scale: Factor of each used value; None: 1.
     """
 
     size: int
@@ -41,7 +41,7 @@ class Inputs:
     scale: Array | None = None
 
     def __post_init__(self) -> None:
-        """Check indices and shapes; raises SysgymError."""
+        """Check indices and shapes; raises SysgymError if one is invalid."""
         for index in self.select or ():
             if not 0 <= index < self.size:
                 raise SysgymError(f"an observation of {self.size} numbers has no index {index}")
@@ -71,17 +71,17 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Choice:
-    """Discrete action: the one with the highest score.
+    """Output of a discrete action: the action with the highest score.
 
     Attributes:
-        masked: Whether some actions may be forbidden.
+        masked: Whether actions may be forbidden by a mask.
     """
 
     masked: bool
 
 
 class Decided(NamedTuple):
-    """Answers of a policy to a batch of observations.
+    """Decisions of a policy for a batch of observations.
 
     Attributes:
         action: Action for the environment: float32 (n, n_outputs), or int64 (n,).
@@ -94,13 +94,13 @@ class Decided(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PolicyGraph:
-    """Whole policy.
+    """Whole policy: preprocessing, network and postprocessing.
 
     Attributes:
         network: The network.
         inputs: Preprocessing of observations.
         outputs: Postprocessing: the scale from [-1, 1] to an action, or the choice of the highest score;
-            None: outputs are the action.
+            None: the network's outputs are the action.
     """
 
     network: Network
@@ -108,7 +108,7 @@ class PolicyGraph:
     outputs: ActionScale | Choice | None
 
     def __post_init__(self) -> None:
-        """Check that the parts fit; raises SysgymError."""
+        """Check that inputs and network fit together; raises SysgymError if they do not."""
         if self.inputs.n_used != n_inputs(self.network):
             raise SysgymError(f"{self.inputs.n_used} inputs for a network of {n_inputs(self.network)}")
 
@@ -128,7 +128,7 @@ class PolicyGraph:
         return n_parameters(self.network)
 
     def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
-        """Return the answers to a batch.
+        """Return the decisions for a batch.
 
         Args:
             observations: Shape (n, size).
@@ -137,7 +137,7 @@ class PolicyGraph:
         return self.decide(self.network(self.inputs(observations)), masks)
 
     def decide(self, output: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
-        """Return the answers for outputs of the network."""
+        """Return the decisions for outputs of the network."""
         if isinstance(self.outputs, ActionScale):
             rates = self.outputs.rates(output)
             return Decided(rates, rates)

@@ -16,7 +16,7 @@ from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_model
 from sysgym.scenarios.errors import MissingExtra
 
 SECONDS_EACH = 0.3
-"""Time spent on timing one form; the fastest of several rounds counts, because the machine is shared."""
+"""Time spent on timing one form, s. The fastest of several rounds is used, because the machine is shared."""
 ROUNDS = 5
 
 
@@ -26,7 +26,7 @@ class Form:
 
     Attributes:
         name: Name of the form.
-        bytes: Size of its file, or of its tables in C.
+        bytes: Size of the file, or of the tables in C.
         decision_us: Time of one decision in microseconds.
         largest_difference: Largest difference of any value from the reference in NumPy; NaN if all actions
             are forbidden.
@@ -41,7 +41,7 @@ class Form:
 
 
 def measure(graph: PolicyGraph) -> Iterator[Form]:
-    """Measure a policy in every form available here: NumPy, ONNX Runtime, C.
+    """Measure a policy in every form available on this machine: NumPy, ONNX Runtime, C.
 
     Args:
         graph: The policy.
@@ -50,7 +50,7 @@ def measure(graph: PolicyGraph) -> Iterator[Form]:
     reference = graph(observations, masks)
 
     def timed(decide: Callable[..., Decided]) -> float:
-        """Return the time per decision, one observation at a time, as in a controller."""
+        """Return the time per decision, s, for one observation at a time, as in a controller."""
         each = [
             (observations[i : i + 1], None if masks is None else masks[i : i + 1])
             for i in range(len(observations))
@@ -88,7 +88,7 @@ def measure(graph: PolicyGraph) -> Iterator[Form]:
 
 
 def compare(reference: Decided, found: Decided) -> tuple[float, float]:
-    """Return the largest difference of values, and the share of answers with the same largest output."""
+    """Return the largest difference of values, and the share of observations with the same largest output."""
     finite = np.isfinite(reference.values)
     gaps = np.abs(found.values[finite] - reference.values[finite])
     same = reference.values.argmax(axis=1) == found.values.argmax(axis=1)

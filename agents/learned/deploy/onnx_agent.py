@@ -27,7 +27,7 @@ def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Age
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
-        SysgymError: If the file was not exported from a checkpoint.
+        SysgymError: If the file was not exported from a checkpoint, or its actions do not fit the family.
     """
     runner = OnnxRunner(checkpoint)
     meta = runner.meta()
@@ -38,7 +38,7 @@ def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Age
     def scores(observations: NDArray[Any]) -> Array:
         return runner(observations).values
 
-    # The runner of the file takes the place of the network.
+    # The exported file is used in place of the network.
     network: Any = scores
     found = Checkpoint(Path(checkpoint), meta, network, b"")
     return learning.exported_agent(found, runner)

@@ -1,4 +1,4 @@
-"""Export of policies as ONNX, written directly from the description, without torch.
+"""Export of policies as ONNX, written directly from :class:`.graph.PolicyGraph`, without torch.
 
 Inputs are ``observation``, float32 (batch, size), and for masked policies ``action_mask``, bool (batch,
 n_actions). Outputs are ``action``, float32 (batch, n) in the environment's units or int64 (batch,), and for
@@ -61,10 +61,11 @@ OPERATORS = frozenset(
         "Where",
     )
 )
-"""Operators of exported policies."""
+"""Operators of exported policies; files with other operators are rejected."""
 
 MOST_NUMBERS = 10_000_000
-"""Limit of the values between two operators per observation; the package's largest policy has a thousand."""
+"""Limit of the size of an intermediate array per observation; the largest policy of the package has a
+thousand values."""
 
 LARGEST_MODEL_BYTES = 256_000_000
 """Limit of the size of a file that is read."""
@@ -139,11 +140,12 @@ def checkpoint_properties(checkpoint: Checkpoint) -> dict[str, str]:
 
 
 def onnx_bytes(graph: PolicyGraph, properties: Callable[[], Mapping[str, str]]) -> bytes:
-    """Return the contents of a policy's file.
+    """Return the contents of a policy's ONNX file.
 
     Args:
         graph: The policy.
-        properties: Function that returns the metadata, which include the version of the package.
+        properties: Function that returns the metadata. It is called after the check that ONNX is installed,
+            because the metadata include the version of ONNX.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
@@ -170,7 +172,7 @@ class OnnxRunner:
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
-        SysgymError: If it is not a policy in ONNX.
+        SysgymError: If the source is not a policy in ONNX.
     """
 
     def __init__(self, source: str | PathLike[str] | bytes) -> None:
@@ -203,7 +205,7 @@ class OnnxRunner:
         self._try(sizes)
 
     def _try(self, sizes: Sequence[Sequence[int]]) -> None:
-        """Check that a policy returns one answer per observation of a batch."""
+        """Check that a policy returns one decision per observation of a batch."""
         batch = 2
         mask = np.ones((batch, *sizes[-1]), np.bool_) if self.masked else None
         found = self(np.zeros((batch, *sizes[0]), np.float32), mask)
@@ -214,13 +216,13 @@ class OnnxRunner:
         self.chooses = found.action.ndim == 1
 
     def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
-        """Return the answers to a batch; arguments as for :class:`.graph.PolicyGraph`."""
+        """Return the decisions for a batch; arguments as for :class:`.graph.PolicyGraph`."""
         feed: dict[str, NDArray[Any]] = {"observation": np.asarray(observations, np.float32)}
         if self.masked:
             feed["action_mask"] = np.asarray(masks, np.bool_)
         try:
             found = self._session.run(self._names, feed)
-        except Exception as error:  # as above
+        except Exception as error:  # the runtime's exceptions have no common base
             raise SysgymError(f"{self._shown}: its policy cannot be played ({str(error)[:300]})") from error
         return Decided(found[0], found[-1])
 
@@ -241,9 +243,9 @@ class OnnxRunner:
 
 
 def _check_contents(data: bytes, shown: str) -> None:
-    """Check that an untrusted model contains only the operators of exports and all weights inline.
+    """Check that an untrusted model contains only operators of exported policies, and all weights inline.
 
-    The runtime would read weights from any file that the model names, and run infinite loops.
+    Otherwise the runtime would read weights from any file named in the model, and run infinite loops.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
@@ -256,7 +258,7 @@ def _check_contents(data: bytes, shown: str) -> None:
         raise MissingExtra(EXTRA, "playing ONNX files") from error
     try:
         model = onnx.load_model_from_string(data)
-    except Exception as error:  # protobuf's own
+    except Exception as error:  # protobuf raises its own kinds of exceptions
         raise SysgymError(f"{shown}: not a model that ONNX Runtime reads ({error})") from error
     graph = model.graph
     others = sorted({f"{node.domain} {node.op_type}".strip() for node in graph.node} - OPERATORS)
@@ -269,7 +271,7 @@ def _check_contents(data: bytes, shown: str) -> None:
         raise SysgymError(f"{shown}: computes a shape, which no exported policy does")
     try:
         shaped = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception as error:  # of the library's own kinds
+    except Exception as error:  # onnx raises its own kinds of exceptions
         raise SysgymError(f"{shown}: not a model that ONNX Runtime reads ({str(error)[:300]})") from error
     for value in (*shaped.value_info, *shaped.output):
         size = math.prod(one.dim_value or 1 for one in value.type.tensor_type.shape.dim)
@@ -314,7 +316,7 @@ class _Build:
         return values
 
     def mlp(self, values: str, mlp: Mlp) -> str:
-        """Add layers over the last axis."""
+        """Add the layers of a network over the last axis."""
         for (weight, bias), activation in zip(layers(mlp), mlp.activations, strict=True):
             product = self.node("MatMul", values, self.constant(weight.T))
             values = self.node("Add", product, self.constant(bias))
@@ -344,7 +346,7 @@ class _Build:
         return self.node("Reshape", scores, self.constant([-1, shape.n_actions], np.int64))
 
     def beside_all(self, values: str, shape: Any) -> str:
-        """Repeat the context for every row."""
+        """Repeat values common to the set for every row."""
         lifted = self.node("Unsqueeze", values, self.constant([1], np.int64))
         return self.node("Tile", lifted, self.constant([1, shape.n_rows, 1], np.int64))
 

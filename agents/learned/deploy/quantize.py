@@ -1,4 +1,4 @@
-"""Quantisation of weights to 8-bit integers, with a scale per row."""
+"""Quantisation of weights to 8-bit integers, with a scale for each row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST = 127
 class QuantizedLayer:
     """Layer whose weight is ``scale[:, None] * integers``; biases and activations stay float32.
 
-    A scale per row keeps the precision of outputs with small weights.
+    A scale for each row preserves the precision of outputs with small weights.
 
     Attributes:
         integers: Quantised weights, int8, shape (n_out, n_in), within +-127.
@@ -32,7 +32,7 @@ class QuantizedLayer:
 
     @classmethod
     def of(cls, weight: NDArray[Any]) -> QuantizedLayer:
-        """Return a weight rounded to the nearest representable values."""
+        """Return the layer of a weight, rounded to the nearest representable values."""
         largest = np.abs(weight).max(axis=1)
         scale = np.where(largest > 0.0, largest / LARGEST, 1.0).astype(np.float32)
         integers = np.clip(np.rint(weight / scale[:, None]), -LARGEST, LARGEST).astype(np.int8)
@@ -40,7 +40,7 @@ class QuantizedLayer:
 
     @property
     def weight(self) -> Array:
-        """The dequantised weight."""
+        """Dequantised weight, shape (n_out, n_in)."""
         found: Array = self.integers.astype(np.float32) * self.scale[:, None]
         return found
 

@@ -1,4 +1,4 @@
-"""Sources of ``sysgym export``: ordinary checkpoints, and formats declared by single agents."""
+"""Sources of ``sysgym export``: ordinary checkpoints, and formats declared by agents."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Source:
 
     Attributes:
         graph: The policy.
-        about: Lines of the header comment.
-        properties: Function that returns the metadata of its ONNX model.
-        hint: Command that plays the model, without the file; empty if no agent plays it.
+        about: Lines of the comment at the top of the C header.
+        properties: Function that returns the metadata of the ONNX model.
+        hint: Command that plays the model, without the name of the file; empty if no agent plays it.
     """
 
     graph: PolicyGraph
@@ -40,7 +40,7 @@ def read_source(path: Path) -> Source:
     """Read a checkpoint for export; its suffix determines the format.
 
     Raises:
-        SysgymError: If it is not a checkpoint, or its policy cannot be exported.
+        SysgymError: If the file is not a checkpoint, or its policy cannot be exported.
     """
     own_format = [info for info in map(agent_info, list_agents()) if info.checkpoint_suffix == path.suffix]
     exported = [info for info in own_format if info.exporter]
@@ -69,7 +69,7 @@ def read_source(path: Path) -> Source:
 
 
 def _agent_of(path: Path) -> object:
-    """Return the agent that a JSON file names; None if it is no such file."""
+    """Return the agent named in a JSON file; None if the file is not JSON or names none."""
     with suppress(SysgymError, ValueError):
         data = parse_json(read_limited(path, LARGEST_FILE_BYTES))
         return data.get("agent") if isinstance(data, dict) else None

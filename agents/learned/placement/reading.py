@@ -1,6 +1,6 @@
-"""Reading of the placement family's observations, for learned agents.
+"""Conversion of the placement family's observations to vectors, for learned agents.
 
-The rows are axes for placement, instructions for programs, candidates for measurements, and nodes for jobs.
+Rows are axes for placement, instructions for programs, candidates for measurements, and nodes for jobs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
 from sysgym.scenarios.schema.placement import MOST_LEVELS
 
 LARGEST_GAP = 4.0
-"""Bound of a candidate's log cost relative to the best one's, to which it is clipped."""
+"""Upper bound of a candidate's log cost relative to the best one; larger values are clipped."""
 
 _BAYES = BayesAgent()
-"""Agent whose constants stand in for deviations that are not told."""
+"""Agent whose constants are used for deviations that the observation does not disclose."""
 
 _CANDIDATES = {name: index for index, name in enumerate(CANDIDATE_COLUMNS)}
 _LEVELS = [f"level_{level}" for level in range(MOST_LEVELS)]
@@ -35,7 +35,7 @@ N_COLLECTIVES = len(COLLECTIVES)
 
 
 def placement_parts(observation: Observation) -> Parts:
-    """Return the axes as rows: each with its placed factors and the reductions over it."""
+    """Return the axes as rows, each with its placed factors and the reductions over it."""
     axes, reductions = observation["axes"], observation["reductions"]
     over = reductions[:, 2 : 2 + len(axes)].T
     # Sizes are logarithms around 0; flags distinguish reductions that do not involve an axis.
@@ -47,7 +47,7 @@ def placement_parts(observation: Observation) -> Parts:
 
 
 def joint_parts(observation: Observation) -> Parts:
-    """Return the candidates as rows: each with its own measurements, and an estimate from all of them."""
+    """Return the candidates as rows, each with its own measurements and an estimate from all measurements."""
     table, columns = observation["candidates"].astype(np.float64), _CANDIDATES
     budget = dict(zip(BUDGET_COLUMNS, observation["budget"].tolist(), strict=True))
     exists = table[:, columns["exists"]] > 0.0
@@ -67,7 +67,7 @@ def _expected(table: NDArray[np.float64], budget: Mapping[str, float]) -> tuple[
     The hidden factors of levels and collectives are assumed to act linearly, in proportion to the shares of
     time. Measurements are then Gaussian, and the posterior of unmeasured candidates follows from them.
     """
-    # An observation that tells no deviation is read with those that measuring agents have estimated.
+    # If the observation discloses no deviations, those estimated for measuring agents are used.
     told = budget if any(budget[name] for name in _UNTOLD) else _UNTOLD
     shares = np.hstack(
         [
@@ -89,7 +89,7 @@ def _expected(table: NDArray[np.float64], budget: Mapping[str, float]) -> tuple[
 
 
 def program_parts(observation: Observation) -> Parts:
-    """Return the instructions as rows: each with its time and kind; the context has the progress."""
+    """Return the instructions as rows, each with its time and kind; the context contains the progress."""
     mask = observation[MASK]
     patterns, collectives = np.divmod(np.arange(len(mask)), N_COLLECTIVES)
     kinds = [np.eye(patterns[-1] + 1)[patterns], np.eye(N_COLLECTIVES)[collectives]]
@@ -101,7 +101,7 @@ def program_parts(observation: Observation) -> Parts:
 
 
 def jobs_parts(observation: Observation) -> Parts:
-    """Return the nodes as rows; the context has the jobs, and the current one by itself."""
+    """Return the nodes as rows; the context contains all jobs, followed by the current one."""
     nodes, jobs = observation["nodes"], observation["jobs"]
     rows = np.hstack([nodes, _mask(observation, len(nodes))])
     return rows, np.concatenate([jobs.ravel(), jobs[:, 1] @ jobs])
@@ -113,11 +113,11 @@ _PARTS: Mapping[str, Callable[[Observation], Parts]] = {
     "progress": program_parts,
     "jobs": jobs_parts,
 }
-"""Key that only one environment's observation has -> how it is read."""
+"""Functions by a key that occurs only in the observation of one environment."""
 
 
 def choice_parts(observation: Observation) -> Parts:
-    """Return rows and context of any of the family's environments."""
+    """Return rows and context of an observation of any of the family's environments."""
     return next(parts for key, parts in _PARTS.items() if key in observation)(observation)
 
 

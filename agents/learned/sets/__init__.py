@@ -1,1 +1,1 @@
-"""Policies over sets, blind to the order of their members: in NumPy, and for PPO in torch."""
+"""Policies over sets, equivariant to the order of members: in NumPy, and for PPO in torch."""

@@ -10,7 +10,7 @@ from torch import nn
 from sysgym.agents.learned.policy import Mlp, mlp_of
 from sysgym.agents.learned.sets.network import Network, SetNet, SetShape
 
-if TYPE_CHECKING:  # the policies of the two packages have no common base with these methods
+if TYPE_CHECKING:  # the policies of stable-baselines3 and sb3-contrib have no common base with these methods
     from stable_baselines3.common.policies import ActorCriticPolicy as Policy
 else:
     Policy = object
@@ -21,7 +21,7 @@ HIDDEN = 64
 class SetModules(nn.Module):
     """Network that returns the scores of all actions for the actor and the pooled code for the critic.
 
-    It replaces the ``mlp_extractor`` of stable-baselines3.
+    This module replaces the ``mlp_extractor`` of stable-baselines3.
 
     Args:
         shape: Layout of observations.
@@ -70,7 +70,7 @@ class SetModules(nn.Module):
 
 
 class SetActorCritic(Policy):
-    """Mixin of an actor and critic over a set, placed before a policy class of the packages.
+    """Mixin for an actor and critic over a set; precedes a policy class of SB3 or sb3-contrib as a base.
 
     Args:
         set_shape: Fields of :class:`SetShape`, as a dict because checkpoints store it.
@@ -79,7 +79,7 @@ class SetActorCritic(Policy):
     """
 
     first_output: float | None = None
-    """Output of an untrained actor for every member; None: about 0."""
+    """Output of the untrained actor for every member; None: about 0."""
 
     def __init__(self, *args: Any, set_shape: dict[str, int], **kwargs: Any) -> None:
         self.set_shape = SetShape(**set_shape)
@@ -90,7 +90,7 @@ class SetActorCritic(Policy):
 
     def _build(self, lr_schedule: Any) -> None:
         super()._build(lr_schedule)
-        # The modules score each member separately; the additional layer of the package would mix them.
+        # The modules score each member separately; the package's additional layer would mix members.
         self.action_net = nn.Identity()
         modules: Any = self.mlp_extractor
         with torch.no_grad():
@@ -115,7 +115,7 @@ def network_of(model: Any) -> Network | None:
 
 
 def set_net_of(policy: Any) -> SetNet:
-    """Return the actor as plain NumPy."""
+    """Return the actor of a policy over sets as a network in NumPy."""
     modules: Any = policy.mlp_extractor
     return SetNet(modules.shape, _mlp(modules.encoder), _mlp(modules.head))
 

@@ -47,12 +47,12 @@ class SetShape:
 class SetNet:
     """Network that encodes every member with the context, pools the codes, and scores each member.
 
-    After Zaheer et al., Deep Sets, NeurIPS 2017. Scores are permuted with the members.
+    After Zaheer et al., Deep Sets, NeurIPS 2017. A permutation of the members permutes the scores.
 
     Attributes:
         shape: Layout of observations.
         encoder: Network from (row, context) to a code.
-        head: Network from (code, mean of codes, maximum of codes) to the scores of the member's actions.
+        head: Network from (code, mean of codes, maximum of codes) to the scores of a member's actions.
     """
 
     shape: SetShape
@@ -108,7 +108,7 @@ class SetNet:
 
 @dataclass(frozen=True, eq=False)
 class RearrangedNet:
-    """Network over sets, with a function that rearranges an environment's observations for it.
+    """Network over sets, preceded by a function that rearranges an environment's observations.
 
     Attributes:
         rows: Function from observations, shape (n, size), to inputs of the network.
@@ -130,10 +130,10 @@ def check_sizes(network: Any, n_inputs: int, n_outputs: int, shown: Any) -> None
     """Check that the sizes of an untrusted network match an environment's observation and action.
 
     Args:
-        network: The network; objects of other types are ignored.
+        network: The network; objects of other types are not checked.
         n_inputs: Length of the observation.
         n_outputs: Length of an action, or number of discrete actions.
-        shown: Name of the network in messages.
+        shown: Name of the checkpoint in messages.
 
     Raises:
         SysgymError: If the sizes do not match.
@@ -152,6 +152,6 @@ def check_sizes(network: Any, n_inputs: int, n_outputs: int, shown: Any) -> None
 
 
 def network_from_bytes(data: bytes) -> Network:
-    """Return the network from untrusted bytes, of either kind."""
+    """Return a network of either kind from untrusted bytes; raises the errors of its ``from_bytes``."""
     is_set = "set_shape" in read_arrays(data)
     return SetNet.from_bytes(data) if is_set else Mlp.from_bytes(data)

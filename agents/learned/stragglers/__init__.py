@@ -1,1 +1,1 @@
-"""Straggler agents trained on jobs of the train split and played on others."""
+"""Straggler agents trained on jobs of the train split and played on other jobs."""

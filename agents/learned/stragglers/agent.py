@@ -1,4 +1,4 @@
-"""Agent for whole jobs that plays a policy trained on tasks."""
+"""Agent that plays a policy trained on single tasks in whole jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TaskAgent(Predictor):
 
     Args:
         checkpoint: The checkpoint.
-        scores: Policy from features of tasks to scores of waiting and flagging, shape (n, 2).
+        scores: Function from features of tasks to the scores of waiting and flagging, shape (n, 2).
     """
 
     def __init__(self, checkpoint: Checkpoint, scores: Callable[[Any], NDArray[Any]]) -> None:
@@ -38,7 +38,7 @@ class TaskAgent(Predictor):
         """Begin an episode.
 
         Raises:
-            SysgymError: If the environment has different counters from those of the training.
+            SysgymError: If the environment's counters differ from those of the training.
         """
         super().begin(env)
         world: Any = env.unwrapped
@@ -50,7 +50,7 @@ class TaskAgent(Predictor):
         check_sizes(self._scores, len(self.meta.observation_index), 2, self._path)
 
     def predict(self, view: JobView) -> NDArray[np.bool_]:
-        """Return which running tasks to flag."""
+        """Return the mask of running tasks to flag, shape (n_tasks,)."""
         found = np.zeros(view.n_tasks, dtype=np.bool_)
         if view.running.any():
             found[view.running] = self._scores(task_features(view)).argmax(axis=1) == FLAG

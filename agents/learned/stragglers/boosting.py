@@ -39,9 +39,9 @@ def fit(features: NDArray[np.float32], target: NDArray[Any], objective: str, see
     Args:
         features: Shape (n, F).
         target: Shape (n,).
-        objective: LightGBM's, such as ``"binary"`` or ``"regression"``.
-        seed: Seed of the samples of rows and features.
-        agent: Name of the agent, for the error.
+        objective: Objective in LightGBM's notation, such as ``"binary"`` or ``"regression"``.
+        seed: Seed for the sampling of rows and features.
+        agent: Name of the agent, for the error message.
 
     Raises:
         MissingExtra: If LightGBM is not installed.
@@ -57,10 +57,10 @@ def predict(model: Any, features: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def load_lightgbm(agent: str) -> Any:
-    """Return the module LightGBM.
+    """Import LightGBM and return the module.
 
     Raises:
-        MissingExtra: If it is not installed.
+        MissingExtra: If LightGBM is not installed.
     """
     try:
         import lightgbm
@@ -78,17 +78,17 @@ def write_checkpoint(data: Mapping[str, Any], out: Path) -> Path:
 
 
 class TreesCheckpoint:
-    """Checkpoint with trees, one JSON file; nothing in it is code.
+    """Checkpoint with trees: one JSON file without code.
 
     Args:
         path: Path of the file.
-        agent: Name of the agent that plays it.
-        form: Value of its entry ``format``.
-        questions: Names of the trees that it must have.
+        agent: Name of the agent that plays the checkpoint.
+        form: Required value of the entry ``format``.
+        questions: Names of the required models.
 
     Attributes:
         data: Content of the file.
-        models: The trees by name.
+        models: LightGBM models by name.
 
     Raises:
         SysgymError: If the file is not such a checkpoint.
@@ -112,18 +112,18 @@ class TreesCheckpoint:
             raise self.damaged(error) from error
 
     def damaged(self, error: Exception) -> SysgymError:
-        """Return the error for a file of the right format with a wrong content."""
+        """Return the error for a file of the right format with invalid contents."""
         return SysgymError(f"{self.path}: damaged checkpoint of the agent {self._agent} ({error!r})")
 
     def check_features(self, env: gym.Env[Any, Any], names: Sequence[str]) -> None:
         """Check that the environment and this version have the features of the training.
 
         Args:
-            env: The environment that is to be played.
-            names: Names of the features that the agent computes in it.
+            env: The environment to be played.
+            names: Names of the features that the agent computes in the environment.
 
         Raises:
-            SysgymError: If they differ.
+            SysgymError: If counters or features differ from those of the training.
         """
         counters = list(env.unwrapped.counter_names)  # type: ignore[attr-defined]
         if counters != self._counters:

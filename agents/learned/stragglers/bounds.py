@@ -1,4 +1,4 @@
-"""Errors of measurements of jobs, for each kind of feature."""
+"""Bounds of measurement errors in jobs, for each kind of feature."""
 
 from __future__ import annotations
 

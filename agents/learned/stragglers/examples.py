@@ -1,4 +1,4 @@
-"""Training examples from finished jobs, with a row for every running task at every checkpoint."""
+"""Training examples from completed jobs, with a row for every running task at every checkpoint."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Examples:
         features: Features, shape (n, F).
         straggler: Whether the task reached the threshold.
         in_time: Whether it had not yet reached the threshold at the checkpoint.
-        now: Time of the checkpoint after the job's submission, in windows.
+        now: Time of the checkpoint since the job's submission, in windows.
         elapsed: Time since the start of the task, in windows.
-        remaining: Time until it ends if it is left alone, in windows.
+        remaining: Time until the task ends without action, in windows.
         again: Duration of a second attempt, in windows; inf if there is none.
-        others_end: Time until all other tasks have ended at the earliest, each by its first attempt or by a
+        others_end: Earliest time until all other tasks can have ended, each by its first attempt or by a
             second one started now, in windows.
-        completion: Completion of the job if nobody acts, in windows after its submission.
+        completion: Completion time of the job without action, in windows since its submission.
         n_tasks: Number of tasks of the job.
         job: Index of the episode.
         group: Index of the job; episodes with the same job share it.
@@ -69,8 +69,8 @@ class Examples:
     def shortens(self) -> NDArray[np.bool_]:
         """Whether a second attempt started at the checkpoint would shorten the job.
 
-        It must end sooner than the first, and the first after all other tasks at their best: a job completes
-        with its last task.
+        The second attempt must end before the first, and the first attempt after the earliest end of all
+        other tasks, because a job completes with its last task.
         """
         return (self.again < self.remaining) & (self.remaining > self.others_end)
 
@@ -81,11 +81,11 @@ class Examples:
 
 
 def halves(examples: Examples, share_held_out: float) -> tuple[Examples, Examples]:
-    """Return the examples of some jobs to fit to, and those of other jobs to choose limits on.
+    """Split examples by job into a set for fitting and a held-out set for choosing limits.
 
     Args:
         examples: Examples of at least two jobs.
-        share_held_out: Share of the jobs to choose limits on; at least one job is.
+        share_held_out: Share of the jobs in the held-out set, which has at least one job.
     """
     jobs = np.unique(examples.group)
     held_out = np.isin(examples.group, jobs[: max(1, round(share_held_out * len(jobs)))])
@@ -105,10 +105,10 @@ def collect(
 
     Args:
         scenario: The scenario.
-        total_steps: Number of checkpoints to collect; the last job is completed.
+        total_steps: Number of checkpoints to collect, rounded up to whole jobs.
         seed: Seed of the choice of jobs.
         progress: Callback with the number of checkpoints so far.
-        source: Source of jobs other than the scenario.
+        source: Source of jobs; None: the scenario's.
         split: Split of the jobs.
         features: Function from a view to the features of running tasks, shape (n_running, F).
 
@@ -153,11 +153,11 @@ def _rows(
     view = JobView.of(observation)
     job, running = env.job, view.running
     tasks = np.flatnonzero(running)
-    # In double precision: whether a flag is in time must not depend on rounding in the view.
+    # Times are computed in double precision, because flags in time must not depend on the view's rounding.
     elapsed_s = env.world.now_s - job.start_s[tasks]
     remaining_s = job.latency_s[tasks] - elapsed_s
     again_s = job.duration_s[tasks, 1] if job.n_attempts > 1 else np.full(len(tasks), np.inf)
-    # A task that has ended ends in the past; one that has not begun can only be waited for.
+    # The end of an ended task is in the past; a task that has not begun runs its first attempt.
     earliest_s = job.start_s + job.latency_s - env.world.now_s
     earliest_s[tasks] = np.minimum(remaining_s, again_s)
     n = len(tasks)
@@ -181,7 +181,7 @@ def _rows(
 
 
 def _largest_without(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return, for every element, the largest of the others, at least 0."""
+    """Return the largest of all other elements for every element, at least 0."""
     first = int(values.argmax())
     second = np.delete(values, first).max(initial=0.0)
     found = np.full(len(values), max(float(values[first]), 0.0))

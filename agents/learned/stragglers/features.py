@@ -54,7 +54,7 @@ def task_features(view: JobView) -> NDArray[np.float32]:
     if not n_running:
         return np.empty((0, len(JOB_FEATURES) + len(COUNTER_FEATURES) * view.x.shape[1]), np.float32)
     elapsed = view.elapsed[running]
-    # Before any task has finished, the longest running time stands for a typical latency.
+    # Before any task has finished, the longest elapsed time is used as a typical latency.
     latencies = view.latency[finished] if finished.any() else np.array([max(elapsed.max(), 1.0)])
     median, p90 = np.quantile(latencies, (0.5, 0.9))
     median = max(float(median), 1e-9)
@@ -86,7 +86,7 @@ def _counters(view: JobView) -> list[FloatArray]:
 
 
 def _ranks(everyone: FloatArray, some: FloatArray) -> FloatArray:
-    """Return the share of ``everyone`` below each of ``some``, counting ties half, by column."""
+    """Return the share of ``everyone`` below each of ``some``, by column; ties count half."""
     found = np.empty_like(some)
     for column in range(some.shape[1]):
         order = np.sort(everyone[:, column])

@@ -19,7 +19,7 @@ from sysgym.scenarios.errors import SysgymError
 
 
 class TaskLearning(Learning):
-    """Learning of flags for single tasks, from the features of each."""
+    """Learning of flags for single tasks, from the features of each task."""
 
     def only_problem(self, scenario: Scenario) -> Problem:
         """Return the learning problem of a scenario."""

@@ -3,8 +3,8 @@
 In the prediction environment the reward is a sum over tasks, and a flag affects only the term of its own
 task. A job of n tasks therefore consists of n stopping problems that share a policy: at each checkpoint a
 running task is flagged permanently, or waits. The observation consists of the task's own features and pooled
-statistics of the job (:mod:`sysgym.agents.learned.stragglers.features`). They depend neither on the order nor
-on the number of tasks; hence neither does the policy.
+statistics of the job (:mod:`sysgym.agents.learned.stragglers.features`). Features, and therefore the policy,
+depend neither on the order nor on the number of tasks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class TaskRewards:
-    """Reward of one task times the number of tasks, so that the mean over a job's tasks is the job's return.
+    """Rewards of a task, multiplied by the number of tasks so that their mean over a job is the job's return.
 
     Attributes:
         true_flag: Reward of a straggler flagged at its start; it decreases to 0 at the threshold.
@@ -53,7 +53,7 @@ class TaskRewards:
         """Return the rewards of tasks for a scenario and a share of stragglers.
 
         Raises:
-            SysgymError: If the scenario has another reward, which need not be a sum over tasks.
+            SysgymError: If the scenario's reward is not the default one, which is a sum over tasks.
         """
         chosen = scenario.reward
         if chosen.name != "default":
@@ -68,21 +68,21 @@ class TaskRewards:
         )
 
     def of_flag(self, straggler: NDArray[np.bool_], elapsed_share: NDArray[np.float64]) -> Any:
-        """Return the reward of flags raised after this share of the threshold."""
+        """Return the rewards of flags raised after the given shares of the threshold."""
         late = elapsed_share >= 1.0
         hit = np.where(late, self.missed, self.true_flag * (1.0 - elapsed_share))
         return np.where(straggler, hit, self.false_flag)
 
     def of_waiting(self, straggler: NDArray[np.bool_]) -> Any:
-        """Return the reward of tasks that ended without a flag."""
+        """Return the rewards of tasks that ended without a flag."""
         return np.where(straggler, self.missed, 0.0)
 
 
 class TaskVecEnv(VecEnv):
-    """Vector environment of tasks of training jobs, each from its first checkpoint on.
+    """Vector environment of tasks of training jobs, each starting at the task's first checkpoint.
 
     Observations are :func:`task_features`; actions are 0 (wait) and 1 (flag). The episode of a task ends with
-    its flag or its own end, and another task of any job follows.
+    a flag or with the task. Another task of any job follows.
 
     Args:
         examples: All tasks at all checkpoints.
@@ -92,7 +92,7 @@ class TaskVecEnv(VecEnv):
     """
 
     render_mode = None
-    """None: tasks have no pictures. Required by stable-baselines3."""
+    """None, because tasks are not rendered; required by stable-baselines3."""
 
     def __init__(self, examples: Examples, rewards: TaskRewards, n_envs: int, seed: int) -> None:
         order = np.lexsort((examples.checkpoint, examples.task_key))
@@ -161,7 +161,7 @@ class TaskVecEnv(VecEnv):
         return {"random": self._rng.bit_generator.state, **arrays}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a state."""
+        """Restore a state returned by :meth:`state`."""
         self._rng.bit_generator.state = state["random"]
         for name in _IN_PROGRESS:
             getattr(self, f"_{name}")[:] = state[name]
@@ -170,7 +170,7 @@ class TaskVecEnv(VecEnv):
         """Do nothing: there is nothing to close."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute, the same for every task."""
+        """Return an attribute, which is the same for every task."""
         return [getattr(self, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
@@ -187,7 +187,7 @@ class TaskVecEnv(VecEnv):
 
 
 class Tasks:
-    """Learning problem with tasks of the train split's jobs, which are collected once before the training.
+    """Learning problem with tasks of the train split's jobs, which are collected before the training.
 
     Args:
         scenario: The scenario.
@@ -216,5 +216,5 @@ class Tasks:
         return feature_names(env.unwrapped.counter_names)
 
     def action_meaning(self) -> dict[str, Any]:
-        """Return the meaning of outputs: the second one is for a flag."""
+        """Return the meaning of the outputs, the second of which is a flag."""
         return {"name": "wait or flag"}

@@ -1,10 +1,11 @@
 """Transfer: gradient boosting on features of tasks relative to their siblings, over the train split's jobs.
 
 NURD and similar methods are fitted anew in every job, to tasks that have finished and are therefore not
-stragglers. This agent learns from completed jobs, whose stragglers are known: at every checkpoint of every
-training job, which running tasks will reach the threshold (it flags these), and of which a second attempt
-would shorten the job (it relaunches or copies these). LightGBM (Ke et al., NeurIPS 2017) learns both. The
-probability from which it acts is chosen on held-out training jobs, for relaunches and copies separately.
+stragglers. This agent learns from completed jobs, whose stragglers are known. For every checkpoint of every
+training job, LightGBM (Ke et al., NeurIPS 2017) learns which running tasks will reach the threshold, and for
+which tasks a second attempt would shorten the job. The agent flags the former, and relaunches or copies the
+latter. The least probability for an action is chosen on held-out training jobs, separately for flags,
+relaunches and copies.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ QUESTIONS = FLAG, SHORTEN = "flag", "shorten"
 LIMITS = (FLAG, *ACTIONS)
 
 SHARE_HELD_OUT = 0.25
-"""Share of the training jobs held out to choose the probability threshold for acting."""
+"""Share of the training jobs held out to choose the limits: the least probabilities for acting."""
 MOMENTS = np.linspace(0.1, 1.0, 10)
-"""Shares of the threshold at which F1 is taken."""
+"""Shares of the threshold at which F1 is evaluated."""
 CANDIDATES = np.linspace(0.05, 0.95, 46)
-"""Limits of flags."""
+"""Candidates for the limit of flags."""
 ACTION_CANDIDATES = np.geomspace(0.005, 0.95, 40)
-"""Limits of actions. The job is shortened by few tasks, so that probabilities are small."""
+"""Candidates for the limits of actions. Few tasks shorten a job, so probabilities are small."""
 NEVER = 2.0
-"""A limit that no probability reaches."""
+"""Limit that no probability reaches."""
 
 Progress = Callable[[int], None]
 
 
 class Transfer(Predictor):
-    """Agent that flags predicted stragglers; in mitigation it acts where that probably shortens the job.
+    """Agent that flags predicted stragglers; in mitigation, it acts on tasks if this may shorten the job.
 
     Args:
         checkpoint: Path of the checkpoint.
         expected: Name of the agent as requested; ignored.
         action: ``"relaunch"`` or ``"copy"``, in the mitigation environment.
-        limit: Probability from which it acts; None: the one fitted in training. That for copies is lower
-            than that for relaunches, because a slow copy costs machine time only.
+        limit: Least probability for an action; None: the one chosen in training. The limit for copies is
+            usually lower than that for relaunches, because a slow copy costs machine time only.
 
     Raises:
         SysgymError: If the file is not a checkpoint of this agent.
@@ -87,13 +88,13 @@ class Transfer(Predictor):
         """Begin an episode.
 
         Raises:
-            SysgymError: If the environment has different counters from those of the training.
+            SysgymError: If the environment's counters differ from those of the training.
         """
         super().begin(env)
         self._checkpoint.check_features(env, feature_names(env.unwrapped.counter_names))  # type: ignore[attr-defined]
 
     def predict(self, view: JobView) -> NDArray[np.bool_]:
-        """Return which running tasks to act on."""
+        """Return the mask of running tasks to act on, shape (n_tasks,)."""
         question, limit_of = (SHORTEN, self.action) if self.mitigates else (FLAG, FLAG)
         found = np.zeros(len(view.running), dtype=bool)
         if view.running.any():
@@ -119,10 +120,10 @@ def train_transfer(
         out: Folder for the checkpoint.
         seed: Seed of the choice of jobs and of the trees.
         progress: Callback with the number of checkpoints so far.
-        source: Source of jobs other than the scenario.
+        source: Source of jobs; None: the scenario's.
 
     Returns:
-        The checkpoint: one JSON file with both models in LightGBM's format.
+        Path of the checkpoint, one JSON file with both models in LightGBM's format.
 
     Raises:
         MissingExtra: If LightGBM is not installed.
@@ -163,14 +164,14 @@ def train_transfer(
 def _best_f1_limit(examples: Examples, probability: NDArray[np.float64]) -> float:
     """Return the limit with the best F1 of permanent flags, averaged over tenths of the threshold.
 
-    F1 at the end alone would favour waiting, because a task that has run for nearly the threshold is usually
-    a straggler.
+    F1 only at the end would favour late flags, because a task that has run for nearly the threshold is
+    usually a straggler.
     """
     _, place = np.unique(examples.task_key, return_inverse=True)
     n_tasks = int(place.max()) + 1
     straggles = np.zeros(n_tasks, dtype=bool)
     straggles[place] = examples.straggler
-    # Running maximum of each task's probability; flags after the threshold do not count.
+    # Running maximum of each task's probability; late flags of stragglers do not count.
     highest = np.zeros((len(MOMENTS), n_tasks))
     for moment, so_far in zip(MOMENTS, highest, strict=True):
         seen = (examples.elapsed_share <= moment) & (examples.in_time | ~examples.straggler)
@@ -186,9 +187,9 @@ def _best_f1_limit(examples: Examples, probability: NDArray[np.float64]) -> floa
 def _best_action_limit(
     examples: Examples, probability: NDArray[np.float64], action: str, price: float
 ) -> float:
-    """Return the limit with the best mean return in mitigation, NEVER if none is better than doing nothing.
+    """Return the limit with the best mean return in mitigation, or NEVER if no action is better.
 
-    Every task is acted on once, at the first checkpoint at which it reaches the limit, as the agent does.
+    As in play, every task is acted on at most once, at the first checkpoint at which it reaches the limit.
     """
     order = np.lexsort((examples.checkpoint, examples.task_key))
     examples, probability = examples.where(order), probability[order]
@@ -197,20 +198,20 @@ def _best_action_limit(
 
 
 def mean_return(examples: Examples, acts: NDArray[np.bool_], action: str, price: float) -> float:
-    """Return the mean over jobs of :func:`returns_of_jobs`, whose arguments it has."""
+    """Return the mean over jobs of :func:`returns_of_jobs`, with the same arguments."""
     return float(np.mean(returns_of_jobs(examples, acts, action, price)))
 
 
 def returns_of_jobs(
     examples: Examples, acts: NDArray[np.bool_], action: str, price: float
 ) -> NDArray[np.float64]:
-    """Return the return of every job in mitigation, with one action on a task at most, shape (n_jobs,).
+    """Return the return of every job in mitigation, with at most one action on a task, shape (n_jobs,).
 
     Args:
-        examples: Examples in the order of tasks and checkpoints.
+        examples: Examples sorted by task and checkpoint.
         acts: Whether to act on the task at the checkpoint if it was not acted on before, shape (n,).
         action: ``"relaunch"`` or ``"copy"``.
-        price: Price of a task's mean share of wasted machine time, in completion time.
+        price: Completion time that is equivalent to one unit of wasted machine time per task.
     """
     _, first, task = np.unique(examples.task_key, return_index=True, return_inverse=True)
     _, job = np.unique(examples.job[first], return_inverse=True)
@@ -222,7 +223,7 @@ def returns_of_jobs(
     now, left, again = examples.now[rows], examples.remaining[rows], examples.again[rows]
     if action == "copy":
         end[acted] = now + np.minimum(left, again)
-        # A copy that ends first makes the first attempt useless; otherwise the copy was.
+        # If the copy ends first, the first attempt is wasted; otherwise the copy is.
         wasted[acted] = np.where(again < left, examples.elapsed[rows] + again, left)
     else:
         end[acted] = now + again
@@ -236,6 +237,6 @@ def returns_of_jobs(
 
 
 def _best(candidates: NDArray[np.float64], scores: Sequence[float]) -> float:
-    """Return the candidate with the highest score; the middle one if there are several."""
+    """Return the candidate with the highest score; if there are several, the middle one."""
     best = np.flatnonzero(np.asarray(scores) == max(scores))
     return float(candidates[best[len(best) // 2]])

@@ -8,18 +8,19 @@ _WHOLE_PER_SPLIT = ("split_feature", "decision_type", "left_child", "right_child
 
 
 def checked_trees(text: str) -> str:
-    """Return an untrusted model after checking that no index leaves its arrays.
+    """Return an untrusted model after checking that all indices are within their arrays.
 
     Args:
         text: Output of ``Booster.model_to_string``.
 
     Raises:
-        ValueError: If it is not a binary model of plain splits, or a tree refers to a missing element.
+        ValueError: If the text is malformed, the model has several classes, categorical splits or linear
+            leaves, or a tree refers to a missing element.
         KeyError: If a field is missing.
     """
     if re.search(r"[^\n -~]", text):
         raise ValueError("a character that LightGBM may take for the end of a line")
-    # Offsets of trees in the text; without them it is read sequentially.
+    # tree_sizes are offsets of trees in the text; without them, LightGBM reads the text sequentially.
     lines = [line for line in text.split("\n") if not line.startswith("tree_sizes=")]
     head, *trees = _blocks(lines)
     if _whole(head["num_class"]) != 1 or _whole(head["num_tree_per_iteration"]) != 1:
@@ -61,14 +62,14 @@ def _check(tree: dict[str, str], n_features: int) -> None:
     if not all(0 <= feature < n_features for feature in fields["split_feature"]):
         raise ValueError("a tree that splits by a feature that is not there")
     for side in ("left_child", "right_child"):
-        # Leaves are numbered from -1 down; a split comes after its parent.
+        # Leaves are numbered from -1 downwards; a split follows its parent.
         children = enumerate(fields[side])
         if not all(-n_leaves <= child < 0 or node < child < n_leaves - 1 for node, child in children):
             raise ValueError("a tree whose branches lead elsewhere")
 
 
 def _whole(text: str) -> int:
-    """Return an integer in plain notation; Python accepts other notations than LightGBM."""
+    """Return an integer in plain notation, because Python accepts notations that LightGBM does not."""
     if not re.fullmatch(r"-?[0-9]{1,10}", text) or abs(int(text)) >= 2**31:
         raise ValueError(f"{text[:20]!r} is no whole number")
     return int(text)

@@ -18,7 +18,7 @@ EXTRA = "train"
 SET_POLICY = "sysgym.agents.learned.sets.policy:SetPolicy"
 
 _POLICY_KEYS = ("log_std_init", "net_arch")
-"""Hyper-parameters that stable-baselines3 expects in ``policy_kwargs``."""
+"""Hyper-parameters that are passed to stable-baselines3 in ``policy_kwargs``."""
 
 _NOT_TO_CHOOSE = frozenset(
     (
@@ -39,7 +39,7 @@ ACTION_NOISE_STD = "action_noise_std"
 """Hyper-parameter: standard deviation of a deterministic policy's exploration, for actions in [-1, 1]."""
 
 FINAL_LEARNING_RATE = "final_learning_rate"
-"""Hyper-parameter: learning rate at the end of training, to which it falls linearly from the first."""
+"""Hyper-parameter: learning rate at the end of training, to which the initial rate decreases linearly."""
 
 _NETWORK = {"net_arch": (64, 64)}
 
@@ -54,7 +54,7 @@ _MASKED = {
     "gae_lambda": 0.95,
     "ent_coef": 0.01,
 }
-# REINFORCE as in Iroko's runs (RLlib's PG): returns of the batch itself, their mean as baseline, no critic.
+# REINFORCE as in Iroko's runs (RLlib's PG): returns of the batch, their mean as the baseline, no critic.
 _NO_CRITIC = {"n_steps": 50, "gae_lambda": 1.0, "vf_coef": 0.0, "normalize_advantage": True}
 _OFF_POLICY = {"gamma": 0.9, "learning_rate": 1e-3, "batch_size": 128, "learning_starts": 1_000, **_NETWORK}
 _DETERMINISTIC = {ACTION_NOISE_STD: 0.1, **_OFF_POLICY}
@@ -62,7 +62,7 @@ _DETERMINISTIC = {ACTION_NOISE_STD: 0.1, **_OFF_POLICY}
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A learning algorithm.
+    """Learning algorithm of stable-baselines3 or sb3-contrib.
 
     Attributes:
         name: Name of the algorithm.
@@ -71,12 +71,12 @@ class Algorithm:
         hyper_parameters: Hyper-parameters that differ from the package's defaults.
         discrete_actions: Whether it supports discrete actions besides continuous ones.
         masks: Whether it requires a mask of the allowed actions.
-        over_sets: Whether its policy observes a set, of choices or of hosts.
+        over_sets: Whether its policy observes a set of choices or of hosts.
         over_hosts: Whether its policy applies one network to every host.
-        policy: Name of a policy of the package, or ``module:class`` of one of sysgym's.
-        features: Feature groups of the observation that it needs; None: the user's choice.
-        episode_steps: Most steps of an episode in training; None: those of the scenario.
-        action_scale: Scale of rates that it needs; None: the user's choice.
+        policy: Name of a policy of the package, or ``module:class`` of a policy of sysgym.
+        features: Required feature groups of the observation; None: the user's choice.
+        episode_steps: Largest number of steps of an episode in training; None: the scenario's.
+        action_scale: Required scale of rates; None: the user's choice.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Algorithm:
     action_scale: str | None = None
 
     def load_policy(self) -> Any:
-        """Return the policy argument of the class.
+        """Return the argument ``policy`` for the class of the algorithm.
 
         Raises:
             MissingExtra: If the extra is not installed.
@@ -107,7 +107,7 @@ class Algorithm:
             raise MissingExtra(EXTRA, f"training {self.name}") from error
 
     def load_class(self) -> Any:
-        """Import the class.
+        """Import and return the class of the algorithm.
 
         Raises:
             MissingExtra: If the extra is not installed.
@@ -118,7 +118,7 @@ class Algorithm:
             raise MissingExtra(EXTRA, f"training {self.name}") from error
 
     def _policy_keys(self) -> list[str]:
-        """Return the hyper-parameters that are arguments of the policy."""
+        """Return the names of the hyper-parameters that are arguments of the policy."""
         keys = [] if self.policy == SET_POLICY else list(_POLICY_KEYS)
         if ":" in self.policy:
             parameters = inspect.signature(self.load_policy().__init__).parameters.values()
@@ -127,13 +127,13 @@ class Algorithm:
         return keys
 
     def names(self) -> set[str]:
-        """Return the names of its hyper-parameters."""
+        """Return the names of all hyper-parameters."""
         of_class = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
         own = {FINAL_LEARNING_RATE} | ({ACTION_NOISE_STD} & set(self.hyper_parameters))
         return of_class | set(self._policy_keys()) | own
 
     def arguments(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the class: defaults, overridden by the algorithm's, then by the user's.
+        """Return the arguments of the class: the algorithm's hyper-parameters, overridden by the user's.
 
         Raises:
             UnknownName: If the algorithm has no such hyper-parameter.
@@ -180,17 +180,17 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("ddpg", "stable_baselines3", "DDPG", _DETERMINISTIC, discrete_actions=False),
     )
 }
-"""General algorithms; families may declare more."""
+"""General algorithms; families may declare further ones."""
 
 
 def declared_algorithms() -> dict[str, str]:
-    """Return a mapping from the names to the entry points of the algorithms that families declare."""
+    """Return the entry points of the algorithms declared by families, by name."""
     infos = (agent_info(agent) for agent in list_agents())
     return {info.name: info.algorithm for info in infos if info.algorithm}
 
 
 def has_algorithm(info: AgentInfo) -> bool:
-    """Return whether an agent is trained by a general algorithm, or by one that its family declares."""
+    """Return whether an agent is trained by a general algorithm or by one declared by its family."""
     return info.learned and (bool(info.algorithm) or info.short_name in ALGORITHMS)
 
 
@@ -205,7 +205,7 @@ def is_over_hosts(agent: str, family: str) -> bool:
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """Return an algorithm, a general one or one declared by a family.
+    """Return a general algorithm, or one declared by a family, by name.
 
     Raises:
         UnknownName: If there is no algorithm of this name.

@@ -1,4 +1,4 @@
-"""Episodes in progress, represented by their seed and the actions so far."""
+"""Episodes in progress, represented by their seeds and the actions so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class ActionsSoFar:
-    """Actions so far in the current episodes of parallel environments.
+    """Recorder of the actions so far in the current episodes of parallel environments.
 
     Args:
         n_envs: Number of environments.
@@ -31,7 +31,7 @@ class ActionsSoFar:
                 taken.append(np.array(action))
 
     def state(self, envs: Sequence[gym.Env[Any, Any]], infos: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Return the state of every environment: seeds and actions.
+        """Return the state of every environment: episode seed, actions and random generator.
 
         Args:
             envs: The environments.
@@ -48,7 +48,7 @@ class ActionsSoFar:
 
 
 def begin_again(env: gym.Env[Any, Any], state: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Begin the episode of a state; later episodes are those that would have followed."""
+    """Begin the episode of a state, and restore the random generator from which later episodes are drawn."""
     found = env.reset(options={"episode_seed": int(state["episode_seed"])})
     env.unwrapped.np_random.bit_generator.state = state["random"]
     return found

@@ -1,4 +1,4 @@
-"""Folders of training runs: what a folder may hold already."""
+"""Checks of the contents of folders for training runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sysgym.scenarios.errors import SysgymError
 
 
 def has_progress(folder: Path) -> bool:
-    """Return whether a folder has a checkpoint or the state of a search, with which training can go on."""
+    """Return whether a folder holds a checkpoint or the state of a search, from which training can resume."""
     return any(path.suffix in {".zip", ".npz"} for path in folder.rglob("*"))
 
 
@@ -17,7 +17,7 @@ def in_use(folder: Path, *, can_resume: bool = True) -> SysgymError:
 
     Args:
         folder: The folder.
-        can_resume: Whether the agent's training can go on with that run.
+        can_resume: Whether the agent's training can be resumed.
     """
     advice = (
         "add --resume (in Python resume=True), or give another --out" if can_resume else "give another --out"

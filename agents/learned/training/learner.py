@@ -32,15 +32,15 @@ from sysgym.scenarios.files import write_atomically
 
 _COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_current_progress_remaining")
 _CLASSES = {"activation_fn": torch.nn.Module, "features_extractor_class": BaseFeaturesExtractor}
-"""Keys of ``policy_kwargs`` that name a class a policy plays with, and what it must be: torch's other modules
-take numbers of layers, which a stranger could choose."""
+"""Keys of ``policy_kwargs`` that name a class needed for playing, and the required base class. Other modules
+of torch take numbers of layers, which the author of an untrusted checkpoint could choose."""
 _OPTIMIZER_KEYS = ("optimizer_class", "optimizer_kwargs")
-"""Keys that are used in training only."""
+"""Keys of ``policy_kwargs`` that are used in training only."""
 _PACKAGES = ("torch.nn.", "stable_baselines3.", "sb3_contrib.")
-"""Packages whose classes a checkpoint may name; other classes are the user's own code."""
+"""Packages whose classes a checkpoint may name without trust; other classes are the author's own code."""
 _REPLAYED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 REPLAY_BUFFERS_KEPT = 2
-"""Number of replay buffers kept, which are large: for the newest checkpoint and the one before."""
+"""Number of replay buffers that are kept, because they are large: for the two newest checkpoints."""
 
 Tree = dict[str, Any]
 
@@ -137,7 +137,7 @@ def _random_state(model: Any) -> Tree:
 
 
 def _noise_of(model: Any) -> dict[str, Any]:
-    """Return exploration noise that is drawn once per rollout, by its owner."""
+    """Return the exploration noise that is drawn once per rollout, by the path of its owner."""
     owners = {path: recursive_getattr(model, path, None) for path in ("policy", "policy.actor")}
     distributions: dict[str, Any] = {
         path: getattr(owner, "action_dist", None) for path, owner in owners.items()
@@ -154,7 +154,7 @@ def replay_buffer_bytes(model: Any) -> bytes | None:
     buffer = getattr(model, "replay_buffer", None)
     if buffer is None:
         return None
-    # The next observation may lie in the following row.
+    # The next observation may be stored in the following row.
     rows = buffer.buffer_size if buffer.full else min(buffer.pos + 1, buffer.buffer_size)
     arrays = {name: getattr(buffer, name)[:rows] for name in _REPLAYED if hasattr(buffer, name)}
     return write_tree({"arrays": arrays, "pos": buffer.pos, "full": buffer.full})
@@ -204,8 +204,8 @@ def torch_model(checkpoint: Checkpoint, *, trust: bool = False) -> Any:
         trust: Whether classes named in the checkpoint may be imported from any package.
 
     Raises:
-        SysgymError: If its settings name a class of neither torch nor stable-baselines3, or do not fit its
-            arrays.
+        SysgymError: If settings name a class from another package than torch, stable-baselines3 and
+            sb3-contrib without ``trust``, or do not fit the arrays.
     """
     meta = checkpoint.meta
     algorithm = get_algorithm(meta.agent)
@@ -253,10 +253,10 @@ def _check_layers(policy_settings: Tree, n_arrays: int) -> None:
 
 
 def _empty_model(algorithm: Any, envs: Any, policy_settings: Tree, chosen: Tree) -> Any:
-    """Return a learner for playing whose network has no memory yet, because its size is untrusted."""
+    """Return a learner for playing without memory for its network, because the size is untrusted."""
     kind, policy = algorithm.load_class(), algorithm.load_policy()
     policy = kind.policy_aliases[policy] if isinstance(policy, str) else policy
-    # A policy without parameters reports the processor as its device.
+    # A policy without parameters would report the CPU as its device.
     nowhere = {"device": torch.device("meta"), "to": lambda self, *_: self}
     shapes = type(policy.__name__, (policy,), nowhere)
     model = kind(
@@ -279,7 +279,7 @@ def _empty_model(algorithm: Any, envs: Any, policy_settings: Tree, chosen: Tree)
 
 
 def _class(name: Any, kind: type, trust: bool) -> Any:
-    """Return the class of a name in a checkpoint."""
+    """Return the class that is named in a checkpoint, imported only with trust."""
     module, _, attribute = str(name).rpartition(".")
     if not f"{module}.".startswith(_PACKAGES) and not trust:
         raise SysgymError(

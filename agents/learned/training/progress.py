@@ -12,7 +12,7 @@ Progress = bool | Callable[[int], None]
 
 @contextmanager
 def telling(progress: Progress, label: str, total_steps: int) -> Iterator[Callable[[int], None] | None]:
-    """Return the callback for the number of steps done: a bar if ``progress`` is True, else ``progress``."""
+    """Provide a callback for the number of steps done: a bar if ``progress`` is True, else ``progress``."""
     if progress is not True:
         yield progress if callable(progress) else None
         return
@@ -22,7 +22,7 @@ def telling(progress: Progress, label: str, total_steps: int) -> Iterator[Callab
 
 
 def new_bar() -> Any:
-    """Return a progress bar of rich, not yet shown; its tasks have a field ``note``."""
+    """Return a progress bar of rich that is not shown yet; its tasks require a field ``note``."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(

@@ -68,7 +68,7 @@ class Recording(BaseCallback):
 
     @property
     def wall_s(self) -> float:
-        """Time spent on this run, earlier sessions included."""
+        """Time spent on this run, including earlier sessions, s."""
         return self._earlier_s + time.perf_counter() - self._began_s
 
     def __enter__(self) -> Self:
@@ -87,7 +87,7 @@ class Recording(BaseCallback):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the bar."""
+        """Stop deferring Ctrl-C, and stop the bar."""
         self._context.close()
         if self._bar is not None:
             self._tell()
@@ -95,7 +95,7 @@ class Recording(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         if self._resumed is not None and self._resumed.state["in_rollout"]:
-            # The checkpoint was written in a rollout whose noise had been drawn; this rollout reuses it.
+            # The checkpoint was written after the noise of its rollout was drawn; this rollout reuses it.
             restore_chance(self.model, self._resumed.state)
         self._resumed = None
         # Between rollouts the learner is consistent: it has learned from all collected data.
@@ -108,7 +108,7 @@ class Recording(BaseCallback):
             raise KeyboardInterrupt
 
     def save(self, *, in_rollout: bool) -> Path:
-        """Write a checkpoint; arguments and result as of :meth:`.Training.save`."""
+        """Write a checkpoint; argument and result as in :meth:`.Training.save`."""
         self._saved_at = self.num_timesteps
         return self._training.save(self.model, self.wall_s, self._returns, in_rollout=in_rollout)
 

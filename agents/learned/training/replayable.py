@@ -15,8 +15,8 @@ from sysgym.agents.learned.training.episodes import ActionsSoFar, begin_again
 class ReplayableVecEnv(DummyVecEnv):
     """Vector environment in one process whose state can be saved and restored.
 
-    The state is the seed of each episode and its actions so far. Environments must be deterministic, and have
-    ``episode_seed`` in the ``info`` and among the options of ``reset``.
+    The state consists of the seed of each episode and the actions so far. Environments must be deterministic,
+    and support ``episode_seed`` in the ``info`` and in the options of ``reset``.
 
     Args:
         make_env: Function that returns one environment.
@@ -47,7 +47,7 @@ class ReplayableVecEnv(DummyVecEnv):
         return self._so_far.state(self.envs, self.reset_infos)
 
     def set_state(self, state: list[Any]) -> None:
-        """Restore the states of other environments."""
+        """Restore a state returned by :meth:`state`, which may come from another object."""
         for number, one in enumerate(state):
             env = self.envs[number]
             _, self.reset_infos[number] = begin_again(env, one)

@@ -1,4 +1,4 @@
-"""Resuming of a training run from its newest intact checkpoint. Requires torch."""
+"""Resumption of a training run from its newest intact checkpoint. Requires torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import read_limited
 
 LARGEST_REPLAY_BUFFER_BYTES = 8_000_000_000
-"""Limit of the size of a replay buffer; a million transitions have a few hundred megabytes."""
+"""Limit of the size of a replay buffer; a million transitions take a few hundred megabytes."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class _Broken(SysgymError):
 def go_on(
     training: Training, new_model: Callable[[], Any], checkpoints: list[Path]
 ) -> tuple[Any, Resumed | None]:
-    """Return a learner at the newest intact checkpoint, or a new learner if there is no checkpoint.
+    """Return a learner restored from the newest intact checkpoint, or a new one if there is no checkpoint.
 
-    Broken checkpoints cause a warning.
+    Broken checkpoints are skipped with a warning.
 
     Args:
         training: The run.
@@ -49,7 +49,8 @@ def go_on(
         checkpoints: Checkpoints of the run, newest first.
 
     Raises:
-        SysgymError: If a checkpoint belongs to another training run or holds no learner, or none is intact.
+        SysgymError: If a checkpoint belongs to another training run or holds no learner, or if none of the
+            checkpoints is intact.
     """
     broken: list[_Broken] = []
     for path in checkpoints:
@@ -93,7 +94,7 @@ def _restored(training: Training, new_model: Callable[[], Any], path: Path) -> t
             )
         try:
             restore_replay_buffer(model, read_limited(buffer, LARGEST_REPLAY_BUFFER_BYTES))
-        except Exception as error:  # as above
+        except Exception as error:  # a damaged buffer can raise anything in torch or NumPy
             raise _Broken(f"{buffer}: not the replay buffer of {path} ({_first_line(error)})") from error
     return model, Resumed(checkpoint.meta, state)
 

@@ -46,7 +46,7 @@ class Training:
     folder: Path
 
     def checkpoint_path(self, total_steps: int) -> Path:
-        """Return the path of the checkpoint of a step count."""
+        """Return the path of the checkpoint after a number of steps."""
         return self.folder / CHECKPOINT_FOLDER / f"step_{total_steps:09d}.zip"
 
     def save(self, model: Any, wall_s: float, returns: Iterable[float], *, in_rollout: bool) -> Path:
@@ -55,7 +55,7 @@ class Training:
         Args:
             model: The learner, between two rollouts.
             wall_s: Time spent on the run.
-            returns: Returns of the newest episodes, which the curve averages.
+            returns: Returns of the newest episodes, which are averaged in the learning curve.
             in_rollout: Whether the next rollout has begun and has drawn its exploration noise.
         """
         from sysgym.agents.learned.sets.modules import network_of
@@ -80,7 +80,7 @@ class Training:
             versions=trained_with(),
         )
         path = self.checkpoint_path(model.num_timesteps)
-        # The buffer first, so that a run killed in between still has one for its newest checkpoint.
+        # The buffer is written first, so that the newest checkpoint has one if the run is killed in between.
         save_replay_buffer(model, path)
         state = {**state_of(model), "in_rollout": in_rollout, "returns": list(returns)}
         write_checkpoint(path, meta, network_of(model), write_tree(state))
@@ -91,7 +91,7 @@ class Training:
         """Check that a checkpoint belongs to this training run.
 
         Raises:
-            SysgymError: If its settings differ.
+            SysgymError: If the checkpoint's settings differ from those of the run.
         """
         meta = checkpoint.meta
         for what, got, expected in (
@@ -112,6 +112,6 @@ class Training:
 
 
 def trained_with() -> dict[str, str]:
-    """Return the versions that a checkpoint names."""
+    """Return the versions of Python and of packages that are stored in a checkpoint."""
     packages = ("sysgym", "torch", "stable-baselines3", "gymnasium", "numpy", "numba")
     return {**installed_versions(packages), "python": platform.python_version()}

@@ -1,8 +1,13 @@
 """Training with stable-baselines3 on the train split of a scenario, with checkpoints and resuming.
 
-The folder of a run contains ``checkpoints/step_000040960.zip`` etc. (for off-policy algorithms with a
-``.replay.npz`` beside the newest two), ``final.zip``, ``progress.csv`` and ``tensorboard/``, without pickles,
-and ``.lock``, which one process holds at a time.
+The folder of a run contains:
+
+- ``checkpoints/step_000040960.zip`` etc.; off-policy algorithms also store a ``.replay.npz`` for each of the
+  two newest checkpoints;
+- ``final.zip``, ``progress.csv`` and ``tensorboard/``;
+- ``.lock``, which is held by one process at a time.
+
+No file contains pickles.
 """
 
 from __future__ import annotations
@@ -41,10 +46,10 @@ from sysgym.scenarios.locks import alone_in
 
 FINAL = "final.zip"
 CHECKPOINTS_A_RUN = 10
-"""Approximate number of checkpoints of a run without ``checkpoint_every``."""
+"""Approximate number of checkpoints of a run if ``checkpoint_every`` is not given."""
 
 _TRAINS = "trains in"
-"""What a process does that holds the lock of a run's folder."""
+"""Activity of the process that holds the lock of a run's folder, for the error message."""
 
 _CHECKPOINT_NAME = re.compile(r"step_(\d+)\.zip")
 
@@ -70,40 +75,40 @@ def train(
 ) -> Path:
     """Train an agent on the train split of a scenario.
 
-    The same arguments on the same machine give a bit-identical policy, with or without interruption. Ctrl-C
-    completes the rollout and writes a checkpoint before the exception is raised; a second Ctrl-C does not
-    wait. Broken checkpoints are skipped with a warning.
+    The same arguments on the same machine give a bit-identical policy, with or without interruption. After
+    Ctrl-C, the rollout is completed and a checkpoint is written before the exception is raised; a second
+    Ctrl-C interrupts immediately. Broken checkpoints are skipped with a warning.
 
     Args:
         agent: Learning algorithm, such as ``ppo``.
-        scenario: Name, file or scenario.
-        total_steps: Environment steps, those of earlier sessions included; rounded up to whole rollouts.
+        scenario: Scenario, or its name or file.
+        total_steps: Environment steps, including those of earlier sessions; rounded up to whole rollouts.
         out: Folder of the run.
         seed: Seed of all random numbers.
         n_envs: Number of parallel environments, in one process.
         resume: Whether to resume from the newest checkpoint in ``out``, if there is one.
-        hyper_parameters: Overrides of the environment's discount factor, and of those in
+        hyper_parameters: Hyper-parameters that replace the environment's discount factor and the defaults in
             :mod:`sysgym.agents.learned.training.algorithms`.
-        overrides: Dotted keys of the scenario to replace.
+        overrides: Values of the scenario to replace, by dotted key.
         features: Feature groups of the observation; None: the agent's own, or the environment's default.
         history: Intervals in the observation.
         reward: Name of the reward; None: the scenario's.
         action_scale: ``"log"`` or ``"linear"``.
         checkpoint_every: Environment steps between checkpoints; None: a tenth of ``total_steps``.
-        n_threads: Threads of torch. Small networks are slower with several, and a benchmark trains one agent
-            per core.
+        n_threads: Threads of torch. Small networks are slower with several threads, and a benchmark trains
+            one agent per core.
         progress: True for a bar in the terminal, or a callback with the number of steps done.
 
     Returns:
-        The final checkpoint.
+        Path of the final checkpoint.
 
     Raises:
         MissingExtra: If the extra ``train`` is not installed.
         UnknownName: If there is no such agent, scenario, hyper-parameter, feature or reward.
         SysgymError: If the algorithm does not support the actions of the scenario, a setting does not apply
             to the scenario or agent, ``resume`` finds a checkpoint of another training run, ``out`` holds a
-            run and ``resume`` is not set, another process trains in it, or a hyper-parameter cannot be
-            written into a checkpoint.
+            run and ``resume`` is not set, another process trains in ``out``, or a hyper-parameter cannot be
+            stored in a checkpoint.
     """
     resolved = _resolve(scenario, overrides)
     check_registered(resolved.env_id)
@@ -163,7 +168,7 @@ def train(
 
 
 def _discount(scenario: Scenario) -> dict[str, float]:
-    """Return the discount factor that the scenario's environment declares; empty: that of the algorithm."""
+    """Return the discount factor declared by the scenario's environment; empty: the algorithm's is used."""
     environment = get_family(scenario.family).environment(scenario.env_id)
     if environment is None or environment.discount is None:
         return {}
@@ -174,7 +179,8 @@ def _own_trainer(agent: str, scenario: Scenario) -> str:
     """Return the entry point of an agent's own trainer; empty if stable-baselines3 trains it.
 
     Raises:
-        UnknownName: If no such agent is trained; lists those that are, on this scenario.
+        UnknownName: If there is no such agent or it cannot be trained. The message lists those that can be
+            trained on this scenario.
     """
     try:
         info = agent_info(agent, scenario.family)
@@ -230,7 +236,7 @@ def _train_by(
     progress: Progress,
     hyper_parameters: Mapping[str, Any],
 ) -> Path:
-    """Train an agent that has its own trainer, whose further arguments are hyper-parameters."""
+    """Train an agent that has its own trainer; the trainer's other arguments are hyper-parameters."""
     module, _, function = trainer.partition(":")
     train_it = getattr(import_module(module), function)
     taken = set(inspect.signature(train_it).parameters)
@@ -254,7 +260,7 @@ def _train_by(
 
 
 def checkpoints_in(folder: str | PathLike[str]) -> list[Path]:
-    """Return the checkpoints in the folder of a run, with the most steps first."""
+    """Return the checkpoints in the folder of a run, in decreasing order of steps."""
     found = [
         (int(match[1]), path)
         for path in (Path(folder) / CHECKPOINT_FOLDER).glob("step_*.zip")
@@ -276,7 +282,7 @@ def _run(
         import torch
 
         import_module("stable_baselines3")
-        import_module("tensorboard")  # stable-baselines3 needs it for its log, and imports it late
+        import_module("tensorboard")  # stable-baselines3 imports it later, for its log
     except ImportError as error:
         raise MissingExtra(EXTRA, "training") from error
     from sysgym.agents.learned.training.recording import Recording
@@ -289,7 +295,7 @@ def _run(
         recording = Recording(training, total_steps, checkpoint_every, progress, resumed)
         if model.num_timesteps < total_steps:
             with recording:
-                # stable-baselines3 counts from the current step.
+                # stable-baselines3 counts steps from the current one.
                 model.learn(
                     total_steps - model.num_timesteps,
                     callback=recording,
@@ -347,7 +353,7 @@ def _resolve(scenario: str | PathLike[str] | Scenario, overrides: Mapping[str, A
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values in the form read from a checkpoint: tuples as lists, classes by name."""
+    """Return values in the form in which checkpoints store them: tuples as lists, classes by name."""
     values_again: dict[str, Any] = json.loads(json.dumps(dict(values), default=_class_name))
     return values_again
 

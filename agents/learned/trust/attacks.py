@@ -1,11 +1,13 @@
 """Evasive perturbations, which change the answer of the deployed policy but not that of the original.
 
-A deployed twin (8-bit weights, a distilled student) answers almost like the original. An evasion is an
+A deployed twin (8-bit weights, a distilled student) acts almost like the original. An evasion is an
 observation within measurement error of a real one for which the answer of the original stays the same and
-that of the twin changes, so tests of the original do not detect it. After Hao et al., A Tale of Two Models:
-Constructing Evasive Attacks on Edge Models (DIVA), MLSys 2022: signs of gradients, 20 steps of an eighth of
-the box. Their loss is ``p_orig(y) - c p_twin(y)``; for continuous actions it is
-``|a_twin(x') - a_twin(x)| - c |a_orig(x') - a_orig(x)|``, with the largest component of the action.
+that of the twin changes, so tests of the original do not detect it. The method follows Hao et al., A Tale of
+Two Models: Constructing Evasive Attacks on Edge Models (DIVA), MLSys 2022: 20 steps along the signs of
+gradients, each an eighth of the half width of the box. Their objective is ``p_orig(y) - c p_twin(y)``. Here
+``c`` is the weight of the original: the objective is ``c p_orig(y) - p_twin(y)`` for discrete actions and
+``|a_twin(x') - a_twin(x)| - c |a_orig(x') - a_orig(x)|``, with the largest component of the action, for
+continuous ones.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ BoolArray = NDArray[np.bool_]
 ATTACKS = ("random", "pgd", "diva")
 STEPS = 20
 STEP_SHARE = 1.0 / 8.0
-"""Of the half width: DIVA's steps of 1/255 in a box of 8/255."""
+"""Size of a step as a share of the half width, as in DIVA: steps of 1/255 in a box of 8/255."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Thresholds for unchanged and shifted answers; discrete answers are equal or not.
+    """Thresholds for unchanged and shifted continuous actions; discrete actions are equal or different.
 
     Attributes:
         same: Largest share of the range by which an unchanged action may differ.
@@ -51,7 +53,7 @@ class Found(NamedTuple):
     Attributes:
         inputs: Shape (n, size).
         original: Change of the original's answer, shape (n,): shares of the range, or 0 and 1.
-        twin: Change of the twin's answer, likewise.
+        twin: Change of the twin's answer, in the same form.
         evades: Whether the original's answer counts as unchanged and the twin's as shifted.
     """
 
@@ -70,7 +72,7 @@ class Pair:
         twin: The deployed policy.
         bounds: Bounds of measurement errors.
         tolerance: Thresholds for unchanged and shifted answers.
-        c: Weight of the change of the original's answer in the loss.
+        c: Weight of the change of the original's answer in the objective.
     """
 
     original: PolicyGraph
@@ -85,11 +87,11 @@ class Pair:
         return is_discrete(self.original)
 
     def apart(self, inputs: Array) -> FloatArray:
-        """Return the difference between original and twin on the same observations."""
+        """Return the differences between the answers of original and twin, shape (n,)."""
         return differences(answers(self.original, inputs), answers(self.twin, inputs))
 
     def agree(self, inputs: Array) -> BoolArray:
-        """Return a mask of the observations with the same answer of both, within the tolerance."""
+        """Return the mask of observations for which both answers are equal within the tolerance."""
         return self.apart(inputs) <= (0.0 if self.discrete else self.tolerance.same)
 
     def box(self, inputs: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -114,8 +116,8 @@ class Pair:
         """Search for evasions around observations; every attack tries the same number of points.
 
         Args:
-            name: ``random``: noise; ``pgd``: steps that move the twin; ``diva``: steps that move the twin and
-                not the original.
+            name: ``random``: noise; ``pgd``: steps that change the twin's answer; ``diva``: steps that change
+                the twin's answer and keep the original's.
             inputs: Shape (n, size).
             rng: Generator of noise and initial points.
 
@@ -157,7 +159,7 @@ class Pair:
     def _value(
         self, point: Array, before: tuple[FloatArray, FloatArray], found: Found, c: float
     ) -> FloatArray:
-        """Return the objective of the attack."""
+        """Return the objective of the attack, which is maximised, shape (n,)."""
         if not self.discrete:
             return found.twin - c * found.original
         kept, lost = (
@@ -198,8 +200,8 @@ def _of_choice(graph: PolicyGraph, point: Array, chosen: FloatArray) -> FloatArr
 def _of_numbers(graph: PolicyGraph, point: Array, answer: FloatArray) -> FloatArray:
     """Return the derivatives of the largest change of an action with respect to the network's outputs.
 
-    Outputs are clipped to [-1, 1]. Outside, the derivative at the bound is used (straight through), so that
-    an attack can return to the range.
+    Outputs are clipped to [-1, 1]. Outside of this range, the derivative at the bound is used (straight
+    through), so that an attack can return to the range.
     """
     output = graph.network(graph.inputs(point)).astype(np.float64)
     moved = answers(graph, point) - answer

@@ -18,7 +18,7 @@ class Bound:
         words: Description for tables.
         absolute: Absolute error.
         relative: Error relative to the value x.
-        rest: Error relative to 1 - x: a relative error of the RTT in features 1 - base RTT / RTT.
+        rest: Error relative to 1 - x, for a relative error of the RTT in features 1 - base RTT / RTT.
     """
 
     words: str

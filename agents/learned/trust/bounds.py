@@ -2,8 +2,8 @@
 
 Round-trip times are known to 2 %, losses to 0.1 percentage points, queues to 1 % of the buffer; values set by
 the controller and flags are exact. The bounds on marks, rates, progress and counters are our own assumptions.
-Values are those of the scale-free observation: a bound on a round-trip time becomes one on a feature by the
-feature's formula.
+Features are scale-free, so a bound on a round-trip time is converted to one on a feature by the feature's
+formula.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sysgym.scenarios.families import families
 
 
 def group_of(name: str) -> str:
-    """Return the kind of feature that an entry of an index names: ``rtt`` of ``rtt[h1] (...)``."""
+    """Return the kind of feature in the name of a value, such as ``rtt`` for ``rtt[h1] (...)``."""
     return re.split(r"[\[,:]", name, maxsplit=1)[0].strip()
 
 
@@ -34,7 +34,7 @@ class Bounds:
     Attributes:
         groups: Kind of feature of every index.
         table: Bound of each kind that occurs.
-        factor: All half widths are multiplied by it.
+        factor: Factor of all half widths.
     """
 
     groups: tuple[str, ...]
@@ -46,12 +46,12 @@ class Bounds:
         """Return the bounds for an environment's observation.
 
         Args:
-            env_id: Its id.
+            env_id: Id of the environment.
             index: Name of every value of the observation.
-            factor: Multiplies every bound; positive.
+            factor: Factor of all half widths, positive.
 
         Raises:
-            SysgymError: If there is no bound for an environment or a feature, or the factor is not positive.
+            SysgymError: If there is no bound for the environment or a feature, or the factor is not positive.
         """
         if not factor > 0.0:
             raise SysgymError(f"a factor of the bounds has to be positive, got {factor!r}")
@@ -67,7 +67,7 @@ class Bounds:
         return cls(groups, {group: known[group] for group in dict.fromkeys(groups)}, factor)
 
     def half_widths(self, observations: NDArray[Any]) -> FloatArray:
-        """Return the half widths of the boxes around observations, of their shape (n, size)."""
+        """Return the half widths of the boxes around observations, shape (n, size) like the observations."""
         values = np.asarray(observations, dtype=np.float64)
         widths = np.zeros_like(values)
         for group, bound in self.table.items():

@@ -13,17 +13,19 @@ from sysgym.agents.learned.sets.network import Network
 Array = NDArray[np.float32]
 
 DIFFERENCE = 1e-3
-"""Step of differences: the cube root of float32's precision is 5e-3, but features are often below 0.1."""
+"""Step of finite differences. It is below the cube root of float32's precision, 5e-3, because features are
+often below 0.1."""
 
 
 ROWS_AT_ONCE = 4096
-"""That a network is given to find differences."""
+"""Number of rows in one evaluation of a network for finite differences."""
 
 
 def input_gradient(network: Network, observations: NDArray[Any], weights: NDArray[Any]) -> Array:
     """Return the gradient of a weighted sum of the outputs.
 
-    Exact for plain layers. Quantised weights are constants, so a quantised network has an ordinary gradient.
+    The gradient is exact for plain networks, and by finite differences for others. Quantised weights are
+    constants, so a quantised network has an ordinary gradient.
 
     Args:
         network: The network.
@@ -55,7 +57,7 @@ def _back(mlp: Mlp, points: Array, gradient: Array) -> Array:
 def _differences(network: Network, points: Array, weights: NDArray[np.float64]) -> Array:
     n, size = points.shape
     gradient = np.empty_like(points)
-    # Several columns at once, because evaluating a few rows costs as much as one.
+    # Several columns are evaluated at once, because a few rows cost as much as one.
     together = max(1, ROWS_AT_ONCE // (2 * n))
     for first in range(0, size, together):
         columns = np.arange(first, min(first + together, size))

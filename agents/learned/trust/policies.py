@@ -42,7 +42,7 @@ class Seen:
     returns: FloatArray
 
     def thinned(self, n: int) -> Seen:
-        """Return at most n of the inputs, evenly spaced over all of them."""
+        """Return at most n of the inputs, evenly spaced."""
         last, n = len(self.inputs) - 1, min(n, len(self.inputs))
         rows = np.linspace(0, last, n).round().astype(np.int64)
         masks = None if self.masks is None else self.masks[rows]
@@ -55,14 +55,14 @@ def play_seeds(
     """Play episodes of the checkpoint's scenario.
 
     Args:
-        checkpoint: Checkpoint, which defines the environment.
+        checkpoint: Checkpoint that defines the environment.
         agent: The agent.
         split: Split of the episodes.
         seeds: Episode seeds.
         begin: Callback with the index of each episode before it begins.
 
     Returns:
-        The sums of rewards.
+        The sum of rewards of each episode, shape (n_episodes,).
     """
     scenario = scenario_from_resolved(checkpoint.meta.scenario)
     arguments = {
@@ -89,7 +89,7 @@ def watch(checkpoint: Checkpoint, split: str, seeds: Sequence[int]) -> Seen:
         seeds: Episode seeds.
 
     Raises:
-        SysgymError: If the policy is not a network supported in NumPy, or never decides.
+        SysgymError: If the policy is not a network supported in NumPy, or made no decision.
     """
     network = network_on_observations(checkpoint)
     inputs: list[Array] = []
@@ -113,7 +113,7 @@ def watch(checkpoint: Checkpoint, split: str, seeds: Sequence[int]) -> Seen:
 
 
 class _TellingMasks:
-    """Agent wrapper that records the masks in observations."""
+    """Wrapper of an agent that records the masks in observations."""
 
     def __init__(self, agent: Agent, masks: list[NDArray[np.bool_]]) -> None:
         self.name, self._agent, self._masks = agent.name, agent, masks
@@ -158,7 +158,7 @@ def is_discrete(graph: PolicyGraph) -> bool:
 
 
 def shares_of_range(graph: PolicyGraph, actions: NDArray[Any]) -> FloatArray:
-    """Return continuous actions as shares of the action space's range, so that 0.01 is 1 % of it."""
+    """Return continuous actions as shares of the range of the action scale, from 0 to 1."""
     assert isinstance(graph.outputs, ActionScale)
     low, high = graph.outputs.low, graph.outputs.high
     shares: FloatArray = (np.asarray(actions, dtype=np.float64) - low) / (high - low)
@@ -174,8 +174,8 @@ def answers(graph: PolicyGraph, inputs: Array, masks: NDArray[np.bool_] | None =
 def differences(one: NDArray[Any], other: NDArray[Any]) -> FloatArray:
     """Return the differences between the answers of two policies, shape (n,).
 
-    For discrete actions 1 if the choices differ; otherwise the largest difference of the components of an
-    action, as a share of the range.
+    A difference is 1 or 0 for discrete actions that differ or not; for continuous actions, it is the largest
+    difference of a component, as a share of the range.
     """
     if one.ndim == 1:
         unequal: FloatArray = (one != other).astype(np.float64)

@@ -22,7 +22,7 @@ class HostsAgent(LearnedAgent):
         checkpoint: The checkpoint.
 
     Raises:
-        SysgymError: If its policy is not a network over hosts.
+        SysgymError: If the checkpoint's policy is not a network over hosts.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -36,7 +36,7 @@ class HostsAgent(LearnedAgent):
         """Look up the indices of each host's features, and the bounds of rates.
 
         Raises:
-            SysgymError: If the features differ from those that the policy was trained on.
+            SysgymError: If the features differ from those of the training.
         """
         index = getattr(env.unwrapped, "observation_index", [])
         features = HostRows(index).features

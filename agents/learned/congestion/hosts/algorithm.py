@@ -7,7 +7,7 @@ from dataclasses import replace
 from sysgym.agents.learned.training.algorithms import FINAL_LEARNING_RATE, Algorithm
 from sysgym.envs.congestion.datacenter.observation import DEFAULT_FEATURES, PATH_FEATURES
 
-# A shared network learns from all hosts at once; the horizon is the drain time of a full buffer.
+# A shared network learns from all hosts at once. The horizon is the time in which a full buffer drains.
 PPO_HOSTS = Algorithm(
     "ppo_hosts",
     "stable_baselines3",
@@ -27,10 +27,10 @@ PPO_HOSTS = Algorithm(
     policy="sysgym.agents.learned.congestion.hosts.policy:HostPolicy",
 )
 
-# What a host does shows on its own paths in the same interval, so the horizon is short. A policy that leaps
-# beyond the fair shares fills the buffers, where no single rate makes a difference: steps are small, and
-# episodes short, as the rest of an episode with full buffers teaches nothing. The noise of all hosts makes
-# queues, and a policy that expects it leaves room in the links: there is little of it.
+# The effect of a host's rate is visible on its own paths in the same interval, so the horizon is short. A
+# policy that overshoots the fair shares fills the buffers, where no single rate makes a difference, and
+# nothing is learned in the rest of the episode: updates are small, and episodes short. The exploration noise
+# of all hosts causes queues, and a policy trained with it leaves links underused: the noise is small.
 PPO_PATHS = replace(
     PPO_HOSTS,
     name="ppo_paths",

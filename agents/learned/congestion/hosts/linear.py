@@ -25,15 +25,15 @@ def linear_net(weights: NDArray[np.float64], shape: SetShape, scale: ActionScale
     """Return the network with the rates of a linear policy.
 
     Args:
-        weights: Weights of the row of a host, shape (row_size,).
+        weights: Weights of the values in the row of a host, shape (row_size,).
         shape: Layout of observations, without a context.
-        scale: Scale of the network's output, a linear one.
+        scale: Scale of the network's output, which has to be linear.
     """
     half = 0.5 * (scale.high - scale.low)
     output = weights / half
     output[0] -= scale.low / half + 1.0  # the first value of a row is 1
     encoder = Mlp((output[None].astype(np.float32),), (np.zeros(1, np.float32),), ("identity",))
-    # The head ignores what the codes of the other hosts say.
+    # The head ignores the pooled codes of all hosts.
     head = Mlp(
         (np.array([[1.0, 0.0, 0.0]], np.float32),),
         (np.zeros(1, np.float32),),

@@ -19,7 +19,7 @@ def hosts_network(observation_index: Sequence[str], net: SetNet) -> RearrangedNe
     """Return a network trained on any number of hosts, adapted to an environment's observation.
 
     Raises:
-        SysgymError: If the observation has no features of hosts.
+        SysgymError: If the observation has no features of hosts, or sizes that differ from the network's.
     """
     rows = HostRows(observation_index)
     sizes = [(one.row_size, one.context_size, one.heads) for one in (rows.shape, net.shape)]

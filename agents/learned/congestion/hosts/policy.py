@@ -16,30 +16,30 @@ from sysgym.agents.learned.sets.modules import SetActorCritic
 
 
 class HostPolicy(SetActorCritic, ActorCriticPolicy):
-    """Policy with one network from the features of a host, and the pooled ones of all hosts, to its rate."""
+    """Policy with one network from the features of a host and the pooled code of all hosts to a rate."""
 
     first_output = 0.5
-    """In [-1, 1]: three quarters up the scale of rates. Too high a beginning fills every queue, and in a full
-    one no single rate makes a difference."""
+    """Initial output in [-1, 1]: three quarters of the scale of rates. A higher one would fill every queue,
+    and with full queues no single rate makes a difference."""
 
 
 class PathPolicy(HostPolicy):
     """Policy over hosts for ``PATH_FEATURES`` and a linear scale of rates, which begins near the fair rates.
 
-    From equal rates for all, PPO raises them until the hosts with small shares fill their queues, and seldom
-    finds a way back. So the network is first fitted to a fraction of the feature ``fair_rate``, on random
-    inputs.
+    If PPO starts from equal rates, it raises them until the hosts with small shares fill their queues, and
+    seldom recovers. The network is therefore first fitted to a fraction of the feature ``fair_rate`` on
+    random inputs.
 
     Args:
         *args: Arguments from stable-baselines3.
-        first_fraction: The fraction, a hyper-parameter.
+        first_fraction: Fraction of the fair rate, a hyper-parameter.
         **kwargs: Keyword arguments from stable-baselines3.
     """
 
     first_fit_steps = 1000
     first_fit_batch = 64
     fair_rate = -2
-    """Place of the feature in the row of a host: the last but the logarithm of the rate."""
+    """Index of the feature in the row of a host, in which only the logarithm of the rate follows it."""
 
     def __init__(self, *args: Any, first_fraction: float = 0.9, **kwargs: Any) -> None:
         self._first_fraction = first_fraction
@@ -47,7 +47,7 @@ class PathPolicy(HostPolicy):
 
     def _build(self, lr_schedule: Any) -> None:
         super()._build(lr_schedule)
-        if not next(self.parameters()).is_meta:  # a network whose arrays are read later
+        if not next(self.parameters()).is_meta:  # on the device meta, arrays are loaded later
             self._fit_fair_shares()
 
     def _fit_fair_shares(self) -> None:

@@ -1,4 +1,4 @@
-"""Rearrangement of a controller's observation by hosts: a row for each, and common features."""
+"""Rearrangement of a controller's observation by hosts: a row for each host, and common features."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LEAST_RATE = 1e-4
 class HostRows:
     """Rearrangement of ``DatacenterCC`` observations for a network over hosts (see ``sets.network``).
 
-    The row of a host has its features, and the logarithm of its rate if that is one of them. Ports differ
-    between networks, so the maximum and the mean of every port feature are given to all hosts.
+    The row of a host consists of a 1, the host's features and, if the rate is one of them, its logarithm.
+    Ports differ between networks, so all hosts share the maximum and the mean of every port feature.
 
     Args:
         observation_index: Name of every value of the observation, from the environment.
 
     Attributes:
         shape: Layout of the rearranged observation.
-        features: Names of the features of hosts and ports, which must be equal for two networks.
+        features: Names of the features of hosts and ports, which one policy requires to be equal.
 
     Raises:
-        SysgymError: If the observation has no features of hosts, or several intervals.
+        SysgymError: If the observation has no features of hosts, or contains several intervals.
     """
 
     def __init__(self, observation_index: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ class HostRows:
         self.shape = SetShape(n_hosts, row_size, 2 * len(self._ports), 1)
 
     def __call__(self, observations: Array) -> Array:
-        """Return one observation or a batch of them rearranged."""
+        """Rearrange one observation or a batch of them."""
         flat = np.atleast_2d(observations)
         hosts = flat[:, self._hosts]
         parts = [np.ones((*hosts.shape[:2], 1), np.float32), hosts]

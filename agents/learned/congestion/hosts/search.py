@@ -1,9 +1,9 @@
-"""Search for a linear policy of what the path of each host shows, by CMA-ES (Hansen, arXiv:1604.00772).
+"""Search for a linear policy on the path features of each host, by CMA-ES (Hansen, arXiv:1604.00772).
 
-Linear policies that are searched for without gradients can match networks trained with them (Mania, Guy,
-Recht, Simple random search provides a competitive approach to reinforcement learning, NeurIPS 2018). Here
-another reason counts: candidates play without noise. The noise of many hosts makes queues, so a policy that
-learns with it leaves room in the links that it does not need afterwards.
+Linear policies found without gradients can match networks trained with gradients (Mania, Guy, Recht, Simple
+random search provides a competitive approach to reinforcement learning, NeurIPS 2018). In this problem there
+is another advantage: candidates play without exploration noise. The noise of many hosts causes queues, so a
+policy trained with noise leaves links underused, which is unnecessary when it plays without noise.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ AGENT = "cma_paths"
 
 EPISODES_A_GENERATION = 4
 EPISODE_STEPS = 200
-"""Most steps of an episode in a generation: enough for queues of switches that a policy fills slowly."""
+"""Largest number of steps of an episode in a generation; enough for a policy that fills queues slowly."""
 EPISODES_A_VALIDATION = 8
-"""Of full length."""
+"""Number of episodes of full length in a validation."""
 GENERATIONS_A_VALIDATION = 10
 
 _FAIR_RATE = 1 + PATH_FEATURES.index("fair_rate")
-"""Place of the fair rate in the row of a host, which begins with a 1."""
+"""Index of the fair rate in the row of a host, which begins with a 1."""
 
 Array = NDArray[np.float64]
 
 
 class Worlds:
-    """Environments of one scenario, each played by a linear policy of its own.
+    """Environments of one scenario, each played by its own linear policy.
 
     Args:
         scenario: The scenario.
@@ -60,7 +60,7 @@ class Worlds:
         n: Number of environments.
 
     Attributes:
-        episode_steps: Decisions of an episode.
+        episode_steps: Number of decisions in an episode.
         index: Name of every value of an observation.
         scale: Linear scale of the rates.
         rows: Rearrangement of observations by hosts.
@@ -112,12 +112,12 @@ class Search(EvolutionSearch):
         evolution: The distribution of weights.
         scenarios: The scenario, as a list of one.
         seed: Seed of the random draws.
-        first_fraction: Rate of a host over its fair rate, of the first policy.
+        first_fraction: Ratio of a host's rate to its fair rate in the first policy.
         sigma: Width of the first distribution.
         best: Mean of the distribution that was best on the validation split.
-        best_loss: Its loss there: the mean reward of a step, negated.
+        best_loss: Loss of ``best`` on the validation split: the negative mean reward of a step.
         generations: Number of generations so far.
-        steps: Decision intervals simulated, without those of validations.
+        steps: Decision intervals simulated, excluding those of validations.
         wall_s: Time so far, s.
     """
 
@@ -140,7 +140,7 @@ class Search(EvolutionSearch):
         return cls(new_distribution(first, sigma, seed), [scenario], seed, first_fraction, sigma, first)
 
     def asked(self) -> dict[str, Any]:
-        """Return what a search that is resumed must have in common with this one."""
+        """Return the settings that a search must share with this one to resume it."""
         return {"scenario": self.scenarios[0].sha256(), **self.chosen(), "seed": self.seed}
 
     def chosen(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class Search(EvolutionSearch):
         return float(losses.mean())
 
     def validate(self, worlds: Worlds) -> float:
-        """Evaluate the mean of the distribution on the validation split; keep it if it is the best so far."""
+        """Evaluate the mean of the distribution on the validation split; store it if it is the best one."""
         weights = np.repeat(self.evolution.mean[None], EPISODES_A_VALIDATION, axis=0)
         return self.keep_if_best(-float(worlds.returns(weights, list(range(EPISODES_A_VALIDATION))).mean()))
 
@@ -183,7 +183,7 @@ def train_cma_paths(
 
     The rate of a host is a weighted sum of 1, the longest queueing delay, the most marks and the highest
     utilization of the switch ports on its paths, and its fair rate (``PATH_FEATURES``). The fitness is the
-    scenario's reward. Neither sees packets that wait at the host itself. The same arguments on the same
+    scenario's reward. Neither includes packets that wait at the host itself. The same arguments on the same
     machine give the same policy, with or without interruption.
 
     Args:
@@ -193,11 +193,11 @@ def train_cma_paths(
         seed: Seed of the search.
         resume: Whether to resume an interrupted search in the folder.
         progress: Callback with the number of intervals so far.
-        first_fraction: Rate of a host over its fair rate, of the first policy.
+        first_fraction: Ratio of a host's rate to its fair rate in the first policy.
         sigma: Width of the first distribution.
 
     Returns:
-        The checkpoint.
+        Path of the checkpoint.
 
     Raises:
         MissingExtra: If cmaes is not installed.
@@ -234,7 +234,7 @@ def train_cma_paths(
 
 
 def _write(search: Search, worlds: Worlds, path: Path) -> Path:
-    """Write the policy that a search has found, and return the checkpoint."""
+    """Write the policy that a search has found, and return the path of the checkpoint."""
     scenario = search.scenarios[0]
     meta = CheckpointMeta(
         agent=AGENT,

@@ -1,1 +1,1 @@
-"""Search for the constants of `adaptive_target`, `adaptive_swift` and `tuned_swift` beside other laws."""
+"""Search for constants of `adaptive_target`, `adaptive_swift` and `tuned_swift` in shared networks."""

@@ -1,4 +1,4 @@
-"""Laws whose constants are searched, by the names of their agents."""
+"""Laws whose constants can be searched, by the names of their agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def law_of_file(path: str | PathLike[str]) -> SearchedLaw:
     """Return the law to which a checkpoint belongs.
 
     Raises:
-        SysgymError: If it belongs to none of them, or cannot be read.
+        SysgymError: If the file cannot be read, or is not a checkpoint of a searched law.
     """
     content = read_limited(Path(path), LARGEST_LAW_BYTES)
     try:
@@ -34,10 +34,10 @@ def law_of_file(path: str | PathLike[str]) -> SearchedLaw:
 
 
 def law_named(source: str) -> tuple[SearchedLaw, Law]:
-    """Return a law and its constants: those of a checkpoint, or the first ones of a law.
+    """Return a law with the constants of a checkpoint, or with the initial constants of a law.
 
     Args:
-        source: File of a checkpoint, or the name of a law.
+        source: Path of a checkpoint, or name of a law.
 
     Raises:
         SysgymError: If there is no such law or checkpoint.

@@ -1,16 +1,22 @@
 """Lessons of the search: episodes of given scenarios, random networks, and links shared with other laws.
 
-Networks are drawn anew for every lesson (domain randomisation): dumbbells from 20 Mb/s to 100 Gb/s with round
-trips from 6 us to 6 ms, buffers of half a bandwidth-delay product and more, thresholds of marks from 8 to
-50 % of them or no marks, delayed ACKs, random losses, and jitter; slow dumbbells of few flows; parking lots;
-collectives on a fat tree; crowds of 24 to 96 flows that begin one after the other on 5 to 100 Gb/s. Receivers
-delay ACKs in two of five crowds and shared links. No test scenario is given by name, but an incast of 64
-senders is `incast-64`, and random networks are variations of `dumbbell-10g`, `parking-lot-4` and
-`alltoall-fattree-k4`.
+Networks are drawn anew for every lesson (domain randomisation):
 
-A search may ask for networks of ``sysgym study networks`` besides, with seeds of the training split.
-It then has more crowds, and longer lessons beside other laws: CUBIC gains or loses its share in a second.
-It may also ask for links of ``sysgym study links``, which vary more than those above.
+- dumbbells from 20 Mb/s to 100 Gb/s with round trips from 6 us to 6 ms, buffers of half a bandwidth-delay
+  product and more, marking thresholds from 8 to 50 % of the buffer or no marks, delayed ACKs, random losses,
+  and jitter;
+- slow dumbbells with few flows;
+- parking lots;
+- collectives on a fat tree;
+- crowds of 24 to 96 flows that start one after the other on links of 5 to 100 Gb/s.
+
+Receivers delay ACKs in two of five crowds and shared links, and in half of the long shared links. No test
+scenario is given by name, but an incast of 64 senders is `incast-64`, and random networks are variations of
+`dumbbell-10g`, `parking-lot-4` and `alltoall-fattree-k4`.
+
+A search may also use networks of ``sysgym study networks``, with seeds of the split of the lessons. It then
+has more crowds, and additional long links shared with other laws, because CUBIC takes about a second to gain
+or lose its share. It may also use links of ``sysgym study links``, which vary more than those above.
 """
 
 from __future__ import annotations
@@ -29,18 +35,18 @@ from sysgym.scenarios import CongestionScenario, load_scenario
 
 FLOWS, INCAST, LINKS = "flows", "incast", "links"
 SLOW, LOTS, COLLECTIVES = "slow links", "parking lots", "rounds of messages"
-"""Kinds of lessons compared with DCTCP: flows that end, bursts of them, long-lived flows; slow links with few
-of them, several bottlenecks in a row, and messages that wait for each other."""
+"""Kinds of lessons compared with DCTCP: finite flows, incasts, long-lived flows; slow links with few flows,
+several bottlenecks in a row, and rounds of messages that depend on each other."""
 
 ITSELF, CROWDS, ANY_CROWDS = "itself", "crowds", "crowds on any link"
-"""Kinds of lessons in which the law's flows share a link with each other: few, and so many that windows are a
-packet and less, where a law may take its own flows for another law."""
+"""Kinds of lessons in which the law's flows share a link with each other: few flows, and so many that windows
+are a packet or less, in which case a law may mistake its own flows for those of another law."""
 
 NETWORKS = "random networks"
 """Kind of lesson on the networks of :mod:`sysgym.envs.congestion.random_networks`."""
 
 VERSION = 2
-"""Version of lessons and fitness; a search is not resumed with others than those it was begun with."""
+"""Version of lessons and fitness; a search can only be resumed with the version with which it began."""
 
 DUMBBELL, LOT, COLLECTIVE = "dumbbell-10g", "parking-lot-4", "alltoall-fattree-k4"
 """Scenarios of which random networks are variations."""
@@ -50,26 +56,26 @@ RANDOM_NETWORKS = {LINKS: 4, SLOW: 2, LOTS: 2, COLLECTIVES: 3}
 """Number of random networks of each kind."""
 LINKS_OF_A_NEIGHBOUR = 2
 CROWDS_A_GENERATION = 12
-"""Numbers of shared links of each law, and of crowds: many are needed to see one that does not share."""
+"""Numbers of shared links for each law, and of crowds; unfair crowds are rare, so many are needed."""
 LONG_LINKS_OF_A_NEIGHBOUR = 4
 MORE_CROWDS = 12
-"""Further numbers where networks are asked for."""
+"""Numbers of further shared links and crowds of a search that uses networks of the study."""
 CROWDS_OF_A_LINK = 3
-"""Crowds on any link, for each link of any kind that is shared with each law."""
+"""Number of crowds on any link for each link of any kind that is shared with each law."""
 PACKET_BITS = 12_000
 STEPS = 100
-"""Decision intervals of an episode that is compared with DCTCP, at most."""
+"""Largest number of decision intervals in an episode that is compared with DCTCP."""
 MOST_PACKETS = 200_000
-"""Packets of the line in 150 round trips of a random link, at most."""
+"""Largest number of packets at line rate in 150 round trips of a random link."""
 CROWD_PACKETS = 80_000
-"""Packets of the line in an episode of a crowd."""
+"""Duration of an episode of a crowd, in packets at line rate."""
 SHARED_PACKETS = 150_000
-"""Packets of the line in an episode of a shared link."""
+"""Duration of an episode of a shared link, in packets at line rate."""
 LONG_SHARED_PACKETS = 800_000
-"""The same of a long one."""
+"""Duration of an episode of a long shared link, in packets at line rate."""
 
 THRESHOLDS, NEAR_THRESHOLDS = (30e3, 1e6), (50e3, 120e3)
-"""Bounds of the threshold of marks in a crowd, bytes."""
+"""Bounds of the marking threshold in a crowd, bytes."""
 
 SENDERS = 16, 32, 32, 48, 64, 128
 SIZES = "websearch", "facebook-hadoop", "alibaba-storage"
@@ -83,7 +89,7 @@ class Lesson:
         kind: One of the kinds above, or the kind of link that is shared with another law.
         episode: Scenario, split and seed.
         duration_s: Simulated time of a shared link or a crowd; 0 otherwise.
-        beside: Name of the law with which the link is shared; empty if with nobody.
+        beside: Name of the law with which the link is shared; empty if there is none.
     """
 
     kind: str
@@ -93,7 +99,7 @@ class Lesson:
 
     @property
     def steps(self) -> int:
-        """Number of decision intervals, or of windows of a shared link."""
+        """Number of decision intervals, or of measurement windows of a shared link."""
         return WINDOWS if self.duration_s > 0.0 else self.episode.scenario.control.episode_steps
 
 
@@ -108,12 +114,15 @@ def draw_lessons(
     """Return the lessons of a generation.
 
     Args:
-        scenarios: Scenarios of which two episodes each are drawn.
-        neighbours: Names of the laws with which a link is shared: in two lessons each, with networks six.
+        scenarios: Scenarios, from each of which two episodes are drawn.
+        neighbours: Names of the laws with which links are shared: two links each, and four further ones if
+            ``networks`` is positive.
         split: Split of the seeds.
         rng: Generator of seeds and networks.
-        networks: Number of networks of the study; more than 0 for more and longer lessons beside others, too.
-        links: Number of links of any kind that are shared with each law, and three crowds for each of them.
+        networks: Number of networks of the study. If it is positive, there are further crowds and long shared
+            links.
+        links: Number of links of any kind that are shared with each law; three crowds are added for each
+            number.
     """
     lessons = [_given(scenario, split, rng) for scenario in scenarios for _ in range(EPISODES_OF_A_SCENARIO)]
     bases = {name: load_scenario(name, expect=CongestionScenario) for name in (DUMBBELL, LOT, COLLECTIVE)}
@@ -166,7 +175,7 @@ def _episode(scenario: CongestionScenario, split: str, rng: np.random.Generator)
 
 
 def fewer_steps(scenario: CongestionScenario) -> dict[str, Any]:
-    """Return fewer and longer decision intervals of the same episode: laws decide nothing in them."""
+    """Return fewer and longer decision intervals for the same episode; laws do not depend on them."""
     control = scenario.control
     steps = min(control.episode_steps, STEPS)
     interval_s = control.decision_interval_s * control.episode_steps / steps
@@ -174,7 +183,7 @@ def fewer_steps(scenario: CongestionScenario) -> dict[str, Any]:
 
 
 def other_fabric(rng: np.random.Generator) -> dict[str, Any]:
-    """Return other sizes and load, rate of all links, buffer of switch ports, and threshold of marks."""
+    """Return random flow sizes, load, rate of all links, buffer of switch ports, and marking threshold."""
     buffer_bytes = int(log_uniform(rng, 100e3, 1e6))
     threshold_bytes = int(buffer_bytes * rng.uniform(0.08, 0.4))
     return {
@@ -187,7 +196,7 @@ def other_fabric(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def other_senders(scenario: CongestionScenario, rng: np.random.Generator) -> dict[str, Any]:
-    """Return another number of senders of an incast, with as many bytes in a round."""
+    """Return a random number of senders of an incast, with the same number of bytes in a round."""
     workload: Any = scenario.workload
     senders = int(rng.choice(SENDERS))
     return {
@@ -198,7 +207,7 @@ def other_senders(scenario: CongestionScenario, rng: np.random.Generator) -> dic
 
 
 def random_link(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a bottleneck of any rate, delay and buffer, and long-lived flows; perhaps losses and jitter."""
+    """Return a bottleneck of random rate, delay and buffer with long-lived flows; maybe loss and jitter."""
     rate_bps = log_uniform(rng, 20e6, 100e9)
     delay_s = min(log_uniform(rng, 1e-6, 1e-3), MOST_PACKETS * PACKET_BITS / rate_bps / (150 * 6))
     rtt_s = 6 * delay_s + 4 * PACKET_BITS / rate_bps
@@ -232,7 +241,7 @@ def random_link(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def slow_link(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a bottleneck of 10 Mb/s to 1 Gb/s that few flows share."""
+    """Return a bottleneck of 10 Mb/s to 1 Gb/s that is shared by few flows."""
     rate_bps = log_uniform(rng, 10e6, 1e9)
     delay_s = log_uniform(rng, 10e-6, 300e-6)
     buffer_bytes = int(log_uniform(rng, 100, 2000) * PACKET_BITS / 8)
@@ -275,7 +284,7 @@ def random_collective(rng: np.random.Generator) -> dict[str, Any]:
     rate_bps = log_uniform(rng, 4e9, 40e9)
     kind = str(rng.choice(["ring_all_reduce", "all_to_all", "tree_all_reduce"]))
     jobs = int(rng.choice([1, 1, 2]))
-    # What a host sends in an iteration is about twice the size in a ring and in a tree.
+    # In a ring or a tree, a host sends about twice the size in an iteration.
     size_bytes = int(log_uniform(rng, 0.5e6, 4e6)) // (1 if kind == "all_to_all" else 2)
     duration_s = 12e6 * 8 / rate_bps
     buffer_bytes = int(log_uniform(rng, 150e3, 1e6))
@@ -296,14 +305,14 @@ def random_collective(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def packets_an_ack(rng: np.random.Generator) -> int:
-    """Return 2, for receivers that delay ACKs, in two of five lessons, else 1."""
+    """Return 2, for receivers that delay ACKs, with a probability of two fifths; 1 otherwise."""
     return 2 if rng.random() < 0.4 else 1
 
 
 def random_crowd(rng: np.random.Generator) -> dict[str, Any]:
     """Return a bottleneck of 5 to 100 Gb/s for 24 to 96 long-lived flows.
 
-    In seven of ten crowds the threshold of marks is near the queue of laws with targets of tens of packets.
+    In seven of ten crowds the marking threshold is near the queue of laws with targets of tens of packets.
     """
     rate_bps = log_uniform(rng, 5e9, 100e9)
     duration_s = CROWD_PACKETS * PACKET_BITS / rate_bps
@@ -321,7 +330,7 @@ def random_crowd(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def shared_link(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a bottleneck of 1 to 25 Gb/s on which flows of two laws meet."""
+    """Return a bottleneck of 1 to 25 Gb/s that is shared by flows of two laws."""
     buffer_bytes = int(log_uniform(rng, 300e3, 2.4e6))
     return {
         "transport.delayed_ack_packets": packets_an_ack(rng),
@@ -334,7 +343,7 @@ def shared_link(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def datacenter_link(rng: np.random.Generator) -> dict[str, Any]:
-    """Return a bottleneck like that of `dumbbell-10g`, on which flows of two laws meet."""
+    """Return a bottleneck like that of `dumbbell-10g` that is shared by flows of two laws."""
     buffer_bytes = int(log_uniform(rng, 0.5e6, 2e6))
     return {
         "transport.delayed_ack_packets": int(rng.choice([1, 2])),
@@ -352,4 +361,4 @@ _RANDOM: dict[str, tuple[str, Callable[[np.random.Generator], dict[str, Any]]]] 
     LOTS: (LOT, random_lot),
     COLLECTIVES: (COLLECTIVE, random_collective),
 }
-"""Kind -> the scenario that is varied, and how."""
+"""Base scenario of each kind, and the function that draws its changes."""

@@ -1,1 +1,1 @@
-"""Learned congestion control law of every flow: weights of the transport ``neural``, found by evolution."""
+"""Learned congestion control law for every flow: weights of the transport ``neural``, found by evolution."""

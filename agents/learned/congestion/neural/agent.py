@@ -11,7 +11,7 @@ FORM = LawForm(NAME, "sysgym-neural-1", {"inputs": INPUTS, "outputs": OUTPUTS}, 
 
 
 class NeuralAgent(LawAgent):
-    """DCTCP whose window a network corrects, in every flow."""
+    """DCTCP with a window that is corrected by a network, in every flow."""
 
     form: ClassVar[LawForm] = FORM
     name: ClassVar[str] = NAME

@@ -31,10 +31,10 @@ ENOUGH = {
     "fct_slowdown_p50": 1.0,
     "fct_slowdown_p99": 0.5,
 }
-"""Share of the baseline's value below which further reduction has no benefit, to protect goodput."""
+"""Share of the baseline's value below which further reduction is not rewarded, to protect goodput."""
 
 LEAST_GOODPUT = 0.995
-"""Share of the baseline's goodput below which a shortfall is penalized with GOODPUT_WEIGHT."""
+"""Share of the baseline's goodput; a shortfall below it is penalised with GOODPUT_WEIGHT."""
 GOODPUT_WEIGHT = 100.0
 LEAST_FAIRNESS = 0.98
 FAIRNESS_WEIGHT = 5.0
@@ -65,7 +65,7 @@ def _log_ratio(name: str, value: float, baseline: float) -> float:
 
 @dataclass
 class Judge:
-    """Evaluator of laws in episodes, on all cores, with the baseline's results for each."""
+    """Evaluator of laws in episodes, on all cores, which caches the results of the baseline."""
 
     n_threads: int = field(default_factory=numba.get_num_threads)
     _baseline: Baseline = field(default_factory=lambda: Baseline(BASELINE))

@@ -1,12 +1,12 @@
 """Search for the weights of the law by CMA-ES (Hansen, arXiv:1604.00772) over randomised scenarios.
 
-The objective is made of the final metrics of an episode (queues, completion times, goodput), all flows share
-the weights, and there are only a few dozen of them, so no gradient is needed. All candidates of a generation
+The objective consists of the final metrics of an episode (queues, completion times, goodput), all flows share
+the weights, and there are only a few dozen weights, so no gradient is needed. All candidates of a generation
 play the same episodes as DCTCP, which cancels the variance between episodes. Scenarios in which the law is
 worst relative to DCTCP are drawn more often (as in Genet's curriculum, Xia et al., SIGCOMM 2022, section 4).
-The first scenario may have a stage of its own: solutions for incast persist when web search is added, but are
-hard to find if both are played from the beginning. The result is the mean of the distribution that was best
-on the validation split.
+There may be a first stage with the first scenario alone: solutions for incast persist when web search is
+added, but are hard to find if both are played from the beginning. The result is the mean of the distribution
+that was best on the validation split.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from sysgym.scenarios.errors import SysgymError
 
 EPISODES_A_GENERATION = 6
 EPISODES_A_VALIDATION = 4
-"""Of every scenario."""
+"""Number of episodes of every scenario in a validation."""
 GENERATIONS_A_VALIDATION = 10
 MEMORY = 0.8
-"""Share of the past in the moving average of a scenario's loss."""
+"""Weight of the previous value in the moving average of a scenario's loss."""
 
 Progress = Callable[[int], None]
 
@@ -56,7 +56,7 @@ class Schedule:
     Attributes:
         alone_steps: Decision intervals on the first scenario alone; the others are added afterwards.
         sigma: Width of the initial distribution, around DCTCP.
-        joint_sigma: Width of the distribution when the others are added, around the best law so far.
+        joint_sigma: Width of the distribution when the other scenarios are added, around the best law so far.
     """
 
     alone_steps: int
@@ -89,9 +89,9 @@ class Search(EvolutionSearch):
         standing: Moving average of the loss in each scenario.
         joined: Whether all scenarios are played, or only the first.
         generations: Number of generations so far.
-        steps: Decision intervals simulated, without those of the baseline.
+        steps: Decision intervals simulated, excluding those of the baseline and of validations.
         wall_s: Time so far, s.
-        best: Mean of the distribution that was best on the validation split, in this stage.
+        best: Mean of the distribution that was best on the validation split in this stage.
         best_loss: Loss of ``best`` on the validation split.
     """
 
@@ -116,12 +116,12 @@ class Search(EvolutionSearch):
         return len(self.scenarios) if self.joined else 1
 
     def asked(self) -> dict[str, Any]:
-        """Return what a search that is resumed must have in common with this one."""
+        """Return the settings that a search must share with this one to resume it."""
         scenarios = [one.sha256() for one in self.scenarios]
         return {"list of scenarios": scenarios, "seed": self.seed, **asdict(self.schedule)}
 
     def progress(self) -> dict[str, Any]:
-        """Return the rest of the state, the generator of scenarios included."""
+        """Return the state apart from the settings, including the generator of scenarios."""
         return {**super().progress(), "rng": self.rng.bit_generator.state}
 
     def set_progress(self, progress: Mapping[str, Any]) -> None:
@@ -130,7 +130,7 @@ class Search(EvolutionSearch):
         self.rng.bit_generator.state = progress["rng"]
 
     def stage_is_over(self, total_steps: int) -> bool:
-        """Return whether this stage is complete, for a total number of steps."""
+        """Return whether this stage is complete, given the total number of steps of the search."""
         return self.steps >= (total_steps if self.joined else self.schedule.alone_steps)
 
     def join(self) -> None:
@@ -140,7 +140,11 @@ class Search(EvolutionSearch):
         self.joined = True
 
     def draw(self) -> tuple[list[int], list[Episode]]:
-        """Return the episodes of a generation: every scenario once, the rest where the law is worst."""
+        """Draw the episodes of a generation: every scenario once, the rest mostly where the law is worst.
+
+        Returns:
+            Index of the scenario of each episode, and the episodes.
+        """
         n = self.n_played
         standing = self.standing[:n]
         weight = np.exp(standing - standing.max())
@@ -167,7 +171,7 @@ class Search(EvolutionSearch):
         return float(losses.mean())
 
     def validate(self, judge: Judge) -> float:
-        """Evaluate the mean of the distribution on the validation split; keep it if it is the best so far."""
+        """Evaluate the mean of the distribution on the validation split; store it if it is the best one."""
         episodes = [
             Episode(scenario, "validation", scenario.splits["validation"].seeds[0] + number)
             for scenario in self.scenarios[: self.n_played]
@@ -203,13 +207,13 @@ def train_neural(
         resume: Whether to resume an interrupted search in the folder.
         progress: Callback with the number of intervals so far.
         also_on: Names or files of the other scenarios.
-        episode_steps: Largest number of intervals of an episode; longer ones are truncated.
+        episode_steps: Largest number of intervals of an episode; longer episodes are truncated.
         alone_steps: Decision intervals of a first stage, in which only the first scenario is played.
         sigma: Width of the first distribution, whose mean is DCTCP.
-        joint_sigma: Width of the second stage's first distribution, whose mean is the best law of the first.
+        joint_sigma: Initial width in the second stage, whose initial mean is the best law of the first stage.
 
     Returns:
-        The checkpoint.
+        Path of the checkpoint.
 
     Raises:
         MissingExtra: If cmaes is not installed.
@@ -225,7 +229,7 @@ def train_neural(
     search = Search(evolution, seed, schedule, rng, chosen, standing, joined=alone_steps == 0)
     begin_or_resume(search, folder, resume)
     judge = Judge()
-    # Every stage ends with a validation, even a short one.
+    # Every stage, even a short one, ends with a validation.
     while search.steps < total_steps or math.isinf(search.best_loss):
         began_s = time.perf_counter()
         mean_loss = search.generation(judge)

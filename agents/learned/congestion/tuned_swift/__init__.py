@@ -1,1 +1,1 @@
-"""Constants of Swift, found by the search that found those of ``adaptive_target``."""
+"""Constants of Swift, found by the same search as those of ``adaptive_target``."""

@@ -20,7 +20,7 @@ FORM = LawForm(
 
 
 class TunedSwiftAgent(LawAgent):
-    """Swift with other constants, in every flow."""
+    """Swift with constants found by search, in every flow."""
 
     form: ClassVar[LawForm] = FORM
     name: ClassVar[str] = NAME
