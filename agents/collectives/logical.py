@@ -35,8 +35,9 @@ class Router:
         n = task.n_devices
         ends = np.array(list(self._hops), np.int64)
         times_s = task.durations_s[list(self._hops.values())]
-        # Equal ways differ in the last bits; a device more is worse than that.
-        graph = csr_array((times_s * (1.0 + 1e-9), (ends[:, 0], ends[:, 1])), shape=(n, n))
+        # Rounding makes paths of equal time differ in the last bits; the path with fewer hops is preferred.
+        weights_s = times_s + 1e-9 * times_s.max()
+        graph = csr_array((weights_s, (ends[:, 0], ends[:, 1])), shape=(n, n))
         _, self._before = shortest_path(graph, return_predecessors=True)
         self._has = {(chunk, owner) for chunk, owner in enumerate(task.collective.owners.tolist())}
         self._transfers: list[tuple[int, int]] = []
