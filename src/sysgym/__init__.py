@@ -1,7 +1,7 @@
 """sysgym: a Gymnasium suite for learned systems control.
 
-Importing it only registers the environments with Gymnasium; the simulator, the scenario schema and the
-command line are loaded at first use.
+Importing the package only registers the environments with Gymnasium and PettingZoo; the simulator, the
+scenario schema and the command line are loaded at first use.
 
     >>> import gymnasium, sysgym
     >>> env = gymnasium.make("sysgym/DatacenterCC-v0", scenario="dumbbell-10g")
@@ -42,7 +42,7 @@ _HOME = {
     "record": "sysgym.series",
 }
 
-if not TYPE_CHECKING:  # Type checkers that see this function accept any attribute.
+if not TYPE_CHECKING:  # Hidden from type checkers, which would accept any attribute.
 
     def __getattr__(name: str) -> object:
         """Import the module that defines ``name`` at its first use."""

@@ -1,4 +1,4 @@
-"""``python -m sysgym``: the command line, also without its script on the path."""
+"""Entry point of ``python -m sysgym``, the command line without its script on the path."""
 
 from sysgym.cli import main
 

@@ -1,7 +1,7 @@
-"""Episodes as datasets of Minari, for offline reinforcement learning. Requires the extra ``minari``.
+"""Minari datasets of episodes, for offline reinforcement learning. Requires the extra ``minari``.
 
-A dataset has episodes of one contender in one split of a scenario, so that those of the test split are never
-learned from by mistake::
+A dataset contains episodes of one contender in one split of a scenario, so that episodes of the test split
+are never used for training by mistake::
 
     from sysgym.datasets import record_dataset
 
@@ -40,18 +40,18 @@ def record_dataset(
     dataset_id: str | None = None,
     author: str | None = None,
 ) -> MinariDataset:
-    """Play the first episodes of a split, and store them where Minari keeps its datasets.
+    """Run the first episodes of a split and store them as a local Minari dataset.
 
-    Every step has the info of :class:`sysgym.envs.wrappers.CompleteInfo`, and every episode its seed. The
-    dataset names the environment with the resolved scenario, so that ``recover_environment`` makes the same.
+    Every step includes the info of :class:`sysgym.envs.wrappers.CompleteInfo`, and every episode its seed.
+    The dataset contains the resolved scenario, so that ``recover_environment`` creates the same environment.
 
     Args:
-        scenario: Name or file.
+        scenario: Name or path of the scenario.
         contender: Contender, as for ``sysgym run``.
         split: ``"train"``, ``"validation"`` or ``"test"``.
         n_episodes: Number of episodes, the first seeds of the split.
         overrides: Dotted keys of the scenario to replace.
-        dataset_id: Minari's id; None: ``sysgym/SCENARIO/CONTENDER-SPLIT-v0``.
+        dataset_id: Minari id of the dataset; None: ``sysgym/SCENARIO/CONTENDER-SPLIT-v0``.
         author: Name of the author, stored in the dataset.
 
     Raises:
@@ -98,7 +98,7 @@ def record_dataset(
             "versions": versions(learned=chosen.learned),
         }
         with warnings.catch_warnings():
-            # Minari recommends links and addresses, which only the author knows.
+            # Minari warns about missing links and addresses, which only the author knows.
             warnings.filterwarnings("ignore", message=r"`\w+` is set to None", category=UserWarning)
             return minari.create_dataset_from_buffers(
                 dataset_id=dataset_id,
@@ -114,7 +114,7 @@ def record_dataset(
 
 
 class _Recorder(gym.Wrapper[Any, Any, Any, Any]):
-    """Wrapper that keeps the episodes played; Minari's own needs jax to add up steps.
+    """Wrapper that stores episodes; Minari's own data collector requires jax to combine steps.
 
     Attributes:
         episodes: Fields of Minari's ``EpisodeBuffer`` for each episode.
@@ -129,14 +129,14 @@ class _Recorder(gym.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; one that has not ended is dropped."""
+        """Begin an episode and discard an unfinished one."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._first = {"seed": seed, "options": options, "observation": observation, "info": info}
         self._steps = []
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take one decision; keep the episode if it ends."""
+        """Take one step and store the episode if it has ended."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._steps.append((action, observation, float(reward), terminated, truncated, info))
         if terminated or truncated:
@@ -157,7 +157,7 @@ class _Recorder(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def _by_key(values: Sequence[Any]) -> Any:
-    """Return dictionaries of one form as one dictionary of arrays, however deep."""
+    """Stack values into an array, and dictionaries of equal structure into a dictionary of arrays."""
     if isinstance(values[0], dict):
         return {key: _by_key([value[key] for value in values]) for key in values[0]}
     return np.array(values)

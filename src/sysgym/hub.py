@@ -1,4 +1,4 @@
-"""Checkpoints to and from a hub of models, by huggingface-hub. Requires the extra ``hub``.
+"""Upload and download of checkpoints with huggingface-hub. Requires the extra ``hub``.
 
     from sysgym.hub import pull_checkpoint, push_checkpoint
 
@@ -6,8 +6,8 @@
     path = pull_checkpoint("me/ppo-incast-32", "ppo.zip")
     agent = sysgym.agents.make_agent("ppo", checkpoint=path)
 
-A file of a hub is somebody else's file. It is read like any other checkpoint (docs/trust.md): arrays and JSON
-are checked, and nothing is unpickled. One that holds code is refused.
+A file from a hub is untrusted. It is read like any other checkpoint (docs/trust.md): arrays and JSON are
+checked, and nothing is unpickled. A checkpoint that contains code is refused.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ def push_checkpoint(
     endpoint: str | None = None,
     token: str | None = None,
 ) -> str:
-    """Upload a checkpoint with a page that describes it; make the repository if there is none.
+    """Upload a checkpoint with a model card; create the repository if it does not exist.
 
     Args:
         checkpoint: Path of the file.
         repository: Name of the repository, ``OWNER/NAME``.
         private: Whether a new repository is private.
-        endpoint: Address of the hub; None: that of huggingface-hub.
-        token: Token of the owner; None: the one that ``hf auth login`` has stored.
+        endpoint: Address of the hub; None: the default of huggingface-hub.
+        token: Access token of the owner; None: the token stored by ``hf auth login``.
 
     Returns:
-        Commit of the upload, which ``pull_checkpoint`` takes as ``revision``.
+        Commit of the upload, a valid ``revision`` for ``pull_checkpoint``.
 
     Raises:
         MissingExtra: If huggingface-hub is not installed.
-        SysgymError: If the file is not a checkpoint or holds code, or the hub refuses it.
+        SysgymError: If the file is not a checkpoint or contains code, or the hub refuses it.
     """
     path = Path(checkpoint)
     found = _without_code(path)
@@ -86,15 +86,15 @@ def pull_checkpoint(
 
     Args:
         repository: Name of the repository, ``OWNER/NAME``.
-        file: Name of the file there.
+        file: Name of the file in the repository.
         revision: Commit, tag or branch; None: the newest. A commit always gives the same file.
-        endpoint: Address of the hub; None: that of huggingface-hub.
-        token: Token; None: the stored one, if any.
-        cache: Folder for files; None: that of huggingface-hub.
+        endpoint: Address of the hub; None: the default of huggingface-hub.
+        token: Access token; None: the stored token, if any.
+        cache: Folder for downloaded files; None: the cache of huggingface-hub.
 
     Raises:
         MissingExtra: If huggingface-hub is not installed.
-        SysgymError: If there is no such file, or it is not a checkpoint, or holds code.
+        SysgymError: If there is no such file, or it is not a checkpoint, or it contains code.
     """
     from_hub = _hub("pull_checkpoint")
     with _said_by_the_hub(f"{repository}, {file}"):
@@ -125,7 +125,7 @@ def _hub(what: str) -> Any:
 
 @contextmanager
 def _said_by_the_hub(what: str) -> Iterator[None]:
-    """Turn the hub's errors, of several libraries, into one of sysgym's."""
+    """Convert errors of the hub's libraries into a SysgymError."""
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
@@ -133,9 +133,9 @@ def _said_by_the_hub(what: str) -> Iterator[None]:
 
 
 def _card(checkpoint: Checkpoint, repository: str) -> str:
-    """Return the page of a repository: what was trained, on what, with which versions, and how to use it."""
+    """Return the model card of a checkpoint: its use, agent, scenario, hyperparameters and versions."""
     meta = checkpoint.meta
-    # The scenario and the names of the observation are long, and in the file.
+    # The scenario and the names of the observation are long, and contained in the file anyway.
     left_out = {"scenario", "observation_index", "action_scale", "wall_s", "distilled_from"}
     facts = {name: value for name, value in asdict(meta).items() if name not in left_out}
     return f"""---

@@ -1,7 +1,7 @@
 """Registration of multi-agent environments with PettingZoo, whose newer releases have a registry.
 
-PettingZoo takes longer to import than sysgym. So nothing is imported here: if PettingZoo is there already,
-the ids are registered at once, else as soon as somebody imports it.
+PettingZoo takes longer to import than sysgym, so it is not imported here. The ids are registered immediately
+if PettingZoo has already been imported, otherwise when it is imported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def register_with_pettingzoo() -> None:
 
 
 def _register(pettingzoo: ModuleType) -> None:
-    """Register what is not registered; a release without a registry has nothing to register with."""
+    """Register the missing environments; do nothing for a release without a registry."""
     registry = getattr(pettingzoo, "parallel_registry", None)
     if registry is None:
         return
@@ -37,7 +37,7 @@ def _register(pettingzoo: ModuleType) -> None:
 
 
 class _Loader(SourceFileLoader):
-    """Loader of PettingZoo that registers the environments after it."""
+    """Loader of PettingZoo that registers the environments after loading it."""
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
@@ -45,7 +45,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finder of PettingZoo alone."""
+    """Finder that handles only PettingZoo."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

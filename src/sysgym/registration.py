@@ -1,7 +1,7 @@
 """Registration of environments with Gymnasium.
 
-The ids come from the declarations of the families; see :mod:`sysgym.scenarios.families`. A user's own file,
-given by ``--plugin``, adds an environment to a family::
+The ids come from the declarations of the families; see :mod:`sysgym.scenarios.families`. A user's file, given
+by ``--plugin``, can add an environment to a family::
 
     from sysgym.registration import register_environment
 
@@ -28,7 +28,7 @@ ENVIRONMENTS: dict[str, str] = {}
 
 
 def register_environments() -> None:
-    """Register the environments of all families, also of those loaded later; further calls have no effect."""
+    """Register the environments of all families, including families loaded later; idempotent."""
     if not ENVIRONMENTS:
         on_environment(_register)
 
@@ -44,11 +44,11 @@ def register_environment(
     """Register an environment and add it to a family; use as a decorator on its class.
 
     Args:
-        env_id: Gymnasium id, ``namespace/Name-v0``; scenario files of the family may name it.
+        env_id: Gymnasium id, ``namespace/Name-v0``; scenario files of the family may refer to it.
         family: Name of the family.
-        vector_entry_point: Entry point of its vector form; empty if there is none.
-        evaluation: Evaluation of its results; None: the family's.
-        agent_arguments: Arguments with which agents and benchmarks make the environment.
+        vector_entry_point: Entry point of the vectorised environment; empty if there is none.
+        evaluation: Evaluation of results; None: that of the family.
+        agent_arguments: Arguments with which agents and benchmarks create the environment.
 
     Raises:
         UnknownName: There is no such family.

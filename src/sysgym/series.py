@@ -78,7 +78,7 @@ class TimeSeries:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics of the episode, equal to those without recording; nan if a metric has no value."""
+        """Metrics of the episode, identical to those without recording; nan if a metric has no value."""
         found = self.about["metrics"]
         return {name: float("nan") if value is None else value for name, value in found.items()}
 
@@ -104,7 +104,7 @@ def read_series(path: str | PathLike[str]) -> TimeSeries:
     """Read a time series from files of :meth:`TimeSeries.write`.
 
     Args:
-        path: Path of the table of flows. Without the JSON file, the contender has the file's name.
+        path: Path of the table of flows. If there is no JSON file, the contender is named after this file.
 
     Raises:
         MissingExtra: The library for Parquet is not installed.
@@ -114,7 +114,7 @@ def read_series(path: str | PathLike[str]) -> TimeSeries:
 
 
 def _flow_columns(series: TimeSeries) -> Columns:
-    """Return the table of flows by columns, with names of hosts."""
+    """Return the columns of the table of flows, including the names of hosts."""
     flows = series.flows
     ids = flows["flow"]
     columns: Columns = {
@@ -127,7 +127,7 @@ def _flow_columns(series: TimeSeries) -> Columns:
 
 
 def _port_columns(series: TimeSeries) -> Columns:
-    """Return the table of ports by columns, with names of ports."""
+    """Return the columns of the table of ports, with the names of ports instead of their indices."""
     ports = series.ports
     names = np.array(series.port_names or ("",))
     columns: Columns = {"time_s": ports["time_s"], "port": names[ports["port"]]}
@@ -140,21 +140,21 @@ def _or_null(value: float) -> float | None:
 
 
 class Watch:
-    """Recorder of an environment's episodes, each from its beginning, warm-up included.
+    """Recorder of an environment's episodes, each from the beginning of its warm-up.
 
     Args:
         env: An environment with a simulated packet network.
         interval_s: Simulated time between samples, s; None: an eighth of a decision interval.
         links: Names of links whose queues are sampled, with the wildcards ``*`` and ``?``; None: all ports of
             switches.
-        flows: Ids of flows to sample; None: all.
-        most_flows: Maximum number of flows, the first ones; None: no limit.
-        packets_of: Names of links whose packets are recorded too.
+        flows: Ids of flows to sample; None: the first ``most_flows`` flows.
+        most_flows: Maximum number of flows if ``flows`` is None; None: no limit.
+        packets_of: Names of links whose packets are also recorded.
         max_rows: Maximum number of samples.
 
     Attributes:
-        network: Network of the present episode.
-        recording: Recording of the present episode.
+        network: Network of the current episode.
+        recording: Recording of the current episode.
 
     Raises:
         SysgymError: The environment has no simulated packet network.
@@ -212,10 +212,10 @@ class Watch:
             )
 
     def series(self, about: Mapping[str, Any]) -> TimeSeries:
-        """Return the time series, with a last sample at the present time.
+        """Return the time series, with a final sample at the current time.
 
         Args:
-            about: Origin of the episode.
+            about: Origin of the episode, to which facts about the recording are added.
         """
         network, recording = self.network, self.recording
         if network.now_ns % recording.sample_ns and network.now_ns != self._ended_ns:
@@ -250,12 +250,12 @@ class Watch:
 
 
 def _own_or(own: float, common: float | None) -> float | None:
-    """Return a link's own value, or the common value of all links if it has none."""
+    """Return a link's own value, or the common value of all links if the own value is nan."""
     return common if np.isnan(own) else float(own)
 
 
 def rows_at_least(network: PacketNetwork, recording: Recording) -> int:
-    """Return a lower bound of the number of samples in an episode, with every flow as short as possible."""
+    """Return a lower bound of the number of samples in an episode, assuming the shortest possible flows."""
     horizon_ns = round(network.scenario.horizon_s * 1e9)
     table = network.flows()
     start_s, ideal_s = table.start_s[recording.flows], table.ideal_fct_s[recording.flows]
@@ -277,10 +277,12 @@ def record(
     overrides: Mapping[str, Any] | None = None,
     max_rows: int = MOST_ROWS,
 ) -> TimeSeries:
-    """Run an episode and return the time series of its flows and ports; recording does not affect it.
+    """Run an episode and return the time series of its flows and ports.
+
+    Recording does not affect the episode.
 
     Args:
-        scenario: A congestion scenario, name or file.
+        scenario: Name or path of a congestion scenario.
         contender: Contender: a transport, an agent, ``TRANSPORT:AGENT``, ``...@CHECKPOINT``.
         seed: Episode seed; None: the first of the split.
         split: ``"train"``, ``"validation"`` or ``"test"``; None: the split that contains the seed.
@@ -289,7 +291,8 @@ def record(
             switches.
         flows: Ids of flows to sample; None: all.
         overrides: Dotted keys of the scenario to replace.
-        max_rows: Maximum number of samples; an episode with more is refused before it begins.
+        max_rows: Maximum number of samples; an episode that must exceed it is refused before it begins.
+            Later sampling times are counted as ``missed_samples`` in the origin.
 
     Raises:
         UnknownName: There is no such scenario, contender, split or link.

@@ -1,7 +1,7 @@
 """Files of time series: two tables, CSV or Parquet, and a JSON file with their origin.
 
-Long format: a row for each flow, or port, and sample; SI units, given in the columns' names; empty cells for
-missing values. Numbers have ten digits.
+The tables are in long format, with a row for each sample of each flow or port. Units are SI units, stated in
+the names of columns. In CSV, missing values are empty cells, and numbers have ten significant digits.
 """
 
 from __future__ import annotations
@@ -25,24 +25,27 @@ from sysgym.scenarios.files import check_replaceable, open_regular, parse_json, 
 from sysgym.scenarios.names import LONGEST_NAME
 
 MOST_ROWS = 5_000_000
-"""Default maximum of rows in both tables together, about half a gigabyte."""
+"""Default maximum number of rows of both tables together when recording, about half a gigabyte.
+
+It is also the maximum number of rows of each table that is read.
+"""
 
 SUFFIXES = (".csv", ".parquet")
 EXTRA = "parquet"
 
 LARGEST_TABLE_BYTES = 500_000_000
-"""Largest table: a hundred bytes for each of the maximum number of samples."""
+"""Maximum size of a table: 100 bytes for each of :data:`MOST_ROWS` rows."""
 
 LARGEST_ABOUT_BYTES = 8_000_000
 MOST_COLUMNS = 1000
 MOST_FLOWS = 100_000
-"""Limit of flow numbers in tables with fewer rows than this."""
+"""Maximum number of flows of a table with fewer rows than this; otherwise, the number of rows."""
 
 _ROWS_AT_ONCE = 50_000
 _NAMES = {"src", "dst", "port"}
 
 Columns = dict[str, NDArray[Any]]
-"""Table as columns by name."""
+"""Columns of a table by name."""
 
 Parts = tuple[
     NDArray[np.void], NDArray[np.void], NDArray[np.str_], NDArray[np.str_], tuple[str, ...], Mapping[str, Any]

@@ -21,17 +21,17 @@ FloatArray = NDArray[np.float64]
 
 SUFFIXES = (".png", ".svg", ".pdf")
 MOST_NAMED_FLOWS = 6
-"""Maximum number of flows in colour; of more, each is a pale line and their median a strong one."""
+"""Maximum number of flows in colour; if there are more, all are pale lines, with a strong median line."""
 MOST_PALE_FLOWS = 150
 MOST_PORTS = 3
-"""Default number of ports, those with the longest queues."""
+"""Maximum number of ports shown by default: those with the longest queues."""
 PARTS = 250
-"""Parts of the time shown; of more samples, a line shows the mean in each part, a band their range."""
+"""Number of parts of the time for which a line shows means and a band ranges, if there are more samples."""
 RATE_PARTS = 100
-"""Parts for rates, which in shorter times would be a few packets only; drawn without a band."""
+"""Number of parts for rates, which have no band; shorter parts would contain only a few packets."""
 DPI = 150
 _LABEL_ROOM = 0.085
-"""Least distance of two names beside lines, as a share of the panel's height."""
+"""Minimum distance between the labels of two lines, relative to the panel's height."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ PANELS = (
 
 @dataclass(frozen=True)
 class _Points:
-    """Values with the minimum and maximum of each.
+    """Values over time, each with a minimum and a maximum.
 
     Attributes:
-        who: Flow or port of each value, ascending, and by time within each.
+        who: Flow or port of each value; values are sorted by flow or port, then by time.
     """
 
     who: NDArray[np.int64]
@@ -119,7 +119,7 @@ _POINT_FIELDS = ("who", "time_s", "values", "least", "most")
 
 @dataclass(frozen=True)
 class _Line:
-    """Curve with its name; pale curves have none."""
+    """Curve with its label; pale curves have no label."""
 
     points: _Points
     name: str
@@ -136,8 +136,8 @@ def draw_side_by_side(series: Sequence[TimeSeries], path: Path, choice: Choice) 
         choice: Part of the series to show.
 
     Raises:
-        SysgymError: A flow or port is in none of the series, there is no sample in the time, the format is
-            unknown, or the file cannot be written.
+        SysgymError: A flow is missing in one of the series, or a port in all of them; there is no sample in
+            the chosen time; the format is unknown; or the file cannot be written.
     """
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -192,7 +192,7 @@ def check_picture(path: Path) -> None:
 
 
 def _title(series: Sequence[TimeSeries]) -> str:
-    """Return scenario and seed as a title if all series have the same."""
+    """Return scenario and seed as a title if they are the same for all series; otherwise an empty text."""
     places = {(one.about.get("scenario"), one.about.get("seed")) for one in series}
     scenario, seed = places.pop()
     return f"{scenario}, seed {seed}" if not places and scenario is not None else ""
@@ -208,7 +208,7 @@ def _span(series: Sequence[TimeSeries], choice: Choice) -> tuple[float, float]:
 
 
 def _ports(series: Sequence[TimeSeries], choice: Choice) -> list[str]:
-    """Return the ports to show: the user's, or those with the longest mean queues."""
+    """Return the ports to show: those chosen by the user, or those with the longest mean queues."""
     recorded = {one.port_names[port] for one in series for port in np.unique(one.ports["port"])}
     for name in choice.ports:
         if name not in recorded:
@@ -233,7 +233,7 @@ def _some(names: Sequence[str]) -> str:
 def _lines(
     one: TimeSeries, panel: _Panel, choice: Choice, ports: Sequence[str], from_s: float, until_s: float
 ) -> list[_Line]:
-    """Return the curves of one panel, those with names last."""
+    """Return the curves of one panel; those with labels are last, so that they are drawn on top."""
     edges_s = None if panel.parts is None else np.linspace(from_s, until_s, panel.parts + 1)
     if panel.column == "queue_bytes":
         shown = {
@@ -328,7 +328,7 @@ def _draw_levels(axes: Axes, levels: dict[str, float], factor: float) -> None:
 
 
 def _name_lines(axes: Axes, lines: Sequence[_Line], top: float) -> None:
-    """Write each line's name beside its end, moved apart if two would overlap."""
+    """Write the label of each line beside its end; move labels apart that would overlap."""
     named = sorted(
         ((float(line.points.values[-1]) / top, line) for line in lines if line.name), key=lambda item: item[0]
     )
@@ -349,7 +349,7 @@ def _name_lines(axes: Axes, lines: Sequence[_Line], top: float) -> None:
 
 
 def _apart(heights: FloatArray) -> FloatArray:
-    """Return ascending heights, as shares of the panel's, moved apart between 0 and 1."""
+    """Return ascending heights, relative to the panel's height, moved apart below a maximum of 1."""
     places = heights.copy()
     for index in range(1, len(places)):
         places[index] = max(places[index], places[index - 1] + _LABEL_ROOM)

@@ -1,7 +1,8 @@
 """Protection from settings of numba and matplotlib in the current folder, which may be untrusted.
 
-Both libraries read such a file when they are imported. numba's can name a folder of compiled functions, which
-are read with pickle, so that code would run; matplotlib's changes the appearance of pictures.
+Both libraries read a settings file when they are imported. The file of numba can set a folder of compiled
+functions, which are unpickled and can therefore run code. The file of matplotlib changes the appearance of
+pictures.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from types import CodeType, ModuleType
 
 
 def ignore_numbas() -> None:
-    """Make numba, when it is imported, read environment variables only."""
+    """Make numba read only environment variables when it is imported."""
     _install(_Finder("numba.core.config", _NumbaConfig))
 
 
 def ignore_matplotlibs() -> None:
-    """Make matplotlib, when it is imported, use its own defaults and ignore all settings of the user."""
+    """Make matplotlib use its defaults and ignore all settings of the user when it is imported."""
     _install(_Finder("matplotlib", _Matplotlib))
 
 
 class _NumbaConfig(SourceFileLoader):
-    """Loader of ``numba.core.config``, which looks for the file again at every compilation."""
+    """Loader of ``numba.core.config`` without its settings file, which numba rereads at every compilation."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         code = super().get_code(fullname)
@@ -33,7 +34,10 @@ class _NumbaConfig(SourceFileLoader):
 
 
 class _Matplotlib(SourceFileLoader):
-    """Loader of ``matplotlib``; its defaults are in a file of the same name, read by another function."""
+    """Loader of ``matplotlib`` that changes only ``matplotlib_fname``.
+
+    The defaults are in a file of the same name, which is read elsewhere.
+    """
 
     def get_code(self, fullname: str) -> CodeType | None:
         code = super().get_code(fullname)
@@ -41,7 +45,7 @@ class _Matplotlib(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finder of one module that gives it another loader.
+    """Finder that assigns another loader to one module.
 
     Args:
         name: Name of the module.
@@ -70,7 +74,7 @@ def _install(finder: _Finder) -> None:
 def _without_file(code: CodeType, file: str, function: str | None = None) -> CodeType:
     """Return code in which the name of a file is replaced by that of an empty file.
 
-    The code is changed because the module has no attribute to change before it reads the file.
+    The code is changed because the module reads the file during its import, before attributes can be set.
 
     Args:
         code: Code of a module or a function.

@@ -1,4 +1,4 @@
-"""Picture of a training job's trace: who slows its steps down, and the critical path of one of them."""
+"""Picture of a training job's trace: slowdowns of steps by rank, and the critical path of one step."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def draw_trace(path: Path, trace: TrainingTrace, graph: Graph, what_if: WhatIf, 
     """Write a picture with the slowdowns of ranks by step, and the timeline of one step.
 
     Args:
-        path: The file, PNG.
+        path: Path of the PNG file.
         trace: The trace.
-        graph: Dependencies of its operations.
-        what_if: Its analysis.
-        step: Place of the step whose timeline is drawn.
+        graph: Dependencies of the trace's operations.
+        what_if: What-if analysis of the trace.
+        step: Index of the step whose timeline is drawn.
     """
     replayed = replay(graph, what_if.durations[step], np.maximum(gaps_s(trace, graph)[step], 0.0))
     figure = Figure(figsize=(10.0, 8.0), layout="constrained")

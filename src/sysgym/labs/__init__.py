@@ -1,5 +1,5 @@
 """Labs: exercises with starters, checks and grades; ``sysgym lab`` is their command.
 
-Masters with solutions are in ``labs/`` of the repository, which no wheel has. This package has the starters
-made from them, and the graders.
+The masters, which contain the solutions, are in ``labs/`` of the repository and not part of wheels. This
+package contains the starters made from the masters, and the graders.
 """

@@ -1,4 +1,4 @@
-"""The labs: numbers, names, durations, and where their graders are."""
+"""Catalogue of the labs: numbers, names, durations, and the modules of their graders."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lab:
-    """One lab.
+    """Description of one lab.
 
     Attributes:
         number: Number, from 1.
         name: Name of its files, without number.
         title: Title.
-        idea: What a student should remember, one sentence.
-        class_minutes: Time that a student needs.
-        extras: Extras of the package that its experiments need.
-        contest: Whether grades come with a score by which a class is ranked.
+        idea: Main lesson of the lab, one sentence.
+        class_minutes: Time that a student needs, in minutes.
+        extras: Extras of the package that the experiments require.
+        contest: Whether grades include a score by which a class is ranked.
         limit_s: Time after which the grading of one submission is stopped.
     """
 
@@ -47,7 +47,7 @@ class Lab:
         return f"sysgym.labs.graders.{self.name.replace('-', '_')}"
 
     def parts(self) -> tuple[Part, ...]:
-        """Return what is graded."""
+        """Return the graded parts."""
         from importlib import import_module
 
         found: tuple[Part, ...] = import_module(self.module).PARTS
@@ -58,7 +58,7 @@ class Lab:
         return self._text("py")
 
     def page(self) -> str:
-        """Return the lab's page, without what is to be read afterwards."""
+        """Return the lab's page, without the section that is to be read afterwards."""
         return self._text("md")
 
     def _text(self, kind: str) -> str:

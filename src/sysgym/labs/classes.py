@@ -1,4 +1,4 @@
-"""Grades of a class on disk: a table for the gradebook, and a file from which grading goes on."""
+"""Grades of a class on disk: a table for the gradebook, and a record from which grading is resumed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sysgym.scenarios.files import read_limited, write_atomically
 LARGEST_RECORD_BYTES = 100_000_000
 
 MOST_UNFINISHED = 2
-"""Times that the grader may end while it grades a submission."""
+"""Number of times that the grader may end during the grading of a submission before it gets no points."""
 
 
 @cache
 def rules_digest() -> str:
-    """Return the digest of what grades depend on: graders, thresholds, recorded runs and this release."""
+    """Return the digest of everything that determines grades: graders, thresholds, recorded runs, release."""
     folder = Path(__file__).parent
     found = hashlib.sha256(sysgym.__version__.encode())
     for path in sorted(folder.rglob("*")):
@@ -43,10 +43,10 @@ class GradeBook:
 
     Attributes:
         lab: Number of the lab.
-        csv: Path of the table; its record is beside it, with the suffix ``.json``.
+        csv: Path of the table; its record has the same name with the suffix ``.json``.
         salt: Text of the hidden seeds.
         grades: Grades by submission.
-        unfinished: How often the grader itself ended while it graded a submission, by submission.
+        unfinished: By submission, number of times that the grader itself ended during the grading.
     """
 
     lab: int
@@ -92,10 +92,11 @@ class GradeBook:
         return cls(lab, path, known_salt, grades, unfinished)
 
     def grade(self, submissions: Sequence[tuple[str, Path]], n_workers: int) -> Iterator[Grade]:
-        """Grade what has changed since, and yield all grades; files are written before and after each.
+        """Grade all new and changed submissions, and yield all grades.
 
-        What was being graded when the grader itself ended is graded last and alone, and a submission with
-        which it ends once more gets no points.
+        The files are written before and after each grading. Submissions that were being graded when the
+        grader itself ended are graded last and one at a time. If the grader ends again, the submission gets
+        no points.
         """
         kept = {
             name: self.grades[name]
@@ -121,7 +122,7 @@ class GradeBook:
             for work, at_a_time in ((fresh, n_workers), (suspects, 1)):
                 for found in grade_all(map(self._started, work), at_a_time):
                     yield self._finished(found)
-        except (KeyboardInterrupt, GeneratorExit):  # nobody's fault
+        except (KeyboardInterrupt, GeneratorExit):  # not caused by a submission
             self.unfinished = {name: counts[name] for name in self.unfinished if counts[name]}
             raise
         finally:
@@ -139,7 +140,7 @@ class GradeBook:
         return grade
 
     def ranked(self) -> list[Grade]:
-        """Return the grades: best points first, then the best score of the contest."""
+        """Return the grades in descending order of points, then of contest scores."""
 
         def order(grade: Grade) -> tuple[float, float, str]:
             return -grade.points, -(grade.score or 0.0), grade.submission
@@ -178,7 +179,7 @@ class GradeBook:
 
 
 def _comments(grade: Grade) -> Iterator[str]:
-    """Yield what is to be said of a grade: what is missing, and what is odd although nothing is."""
+    """Yield the comments on a grade: messages of parts with missing points, and hints of the other parts."""
     for one in grade.parts:
         if one.earned < one.points:
             yield f"{one.name}: {one.message}"
@@ -187,7 +188,7 @@ def _comments(grade: Grade) -> Iterator[str]:
 
 
 def _cell(value: object) -> str:
-    """Return a cell that no spreadsheet takes for a formula; students write names and error texts."""
+    """Return a cell that no spreadsheet takes for a formula: names and error texts come from students."""
     text = " ".join(str(value).split())
     try:
         float(text)

@@ -1,7 +1,7 @@
-"""Starters and notebooks from masters: solutions are cut out, or their tags are.
+"""Starters, solutions and notebooks made from masters.
 
-A master is Python with cells (``py:percent``). A solution stands between two lines of tags, and what students
-get instead stands above it, in lines that begin with ``### TODO`` or ``### >>>``::
+A master is a Python file with cells (``py:percent``). Two lines of tags enclose a solution. Between them,
+lines that begin with ``### TODO`` or ``### >>>`` are the replacement of the solution in starters::
 
     def delay_s(queue_bytes, rate_bps):
         ### BEGIN SOLUTION
@@ -25,7 +25,7 @@ _INSTEAD = re.compile(r"^(\s*)### (?:(>>>) ?|(TODO))(.*)$")
 
 
 def starter_of(master: str) -> str:
-    """Return what students get: solutions replaced by what stands above them.
+    """Return the starter made from a master, with solutions replaced.
 
     Raises:
         SysgymError: A tag has no counterpart.
@@ -36,7 +36,7 @@ def starter_of(master: str) -> str:
 
 
 def solution_of(master: str) -> str:
-    """Return what instructors get: solutions without tags.
+    """Return the solution made from a master, without tags and replacements.
 
     Raises:
         SysgymError: A tag has no counterpart.
@@ -45,7 +45,7 @@ def solution_of(master: str) -> str:
 
 
 def notebook_of(text: str) -> str:
-    """Return Python with cells as a notebook, the same for the same text.
+    """Return Python with cells as a notebook; equal texts give equal notebooks.
 
     Raises:
         MissingExtra: jupytext is not installed.
@@ -67,7 +67,7 @@ def notebook_of(text: str) -> str:
 
 
 def _tagged(master: str) -> Iterator[tuple[str, bool]]:
-    """Yield every line that is no tag, and whether it is inside a solution."""
+    """Yield every line that is not a tag, and whether it is inside a solution."""
     inside = False
     for number, line in enumerate(master.splitlines(keepends=True), start=1):
         if line.strip() in (_BEGIN, _END):

@@ -20,9 +20,9 @@ def masters() -> Path:
 
 
 def pages() -> dict[Path, str]:
-    """Return what students get of each lab's page in docs/labs, by the file of this package that holds it.
+    """Return the students' part of each lab's page in docs/labs, by the file of this package that has it.
 
-    That is everything before what is to be read afterwards.
+    The part ends before the section ``Afterwards``.
     """
     docs = masters().parent / "docs" / "labs"
     texts = {lab: (docs / f"{lab.file_stem}.md").read_text(encoding="utf-8") for lab in LABS}
@@ -45,7 +45,7 @@ def export(lab: Lab, folder: Path, *, solutions: bool = False) -> tuple[list[Pat
         Paths of the files, and a note for the user or an empty text.
 
     Raises:
-        SysgymError: A file exists already or cannot be written, or there are no masters here.
+        SysgymError: A file exists already or cannot be written, or the masters are not available.
     """
     text = solution(lab) if solutions else lab.starter()
     stem = f"lab{lab.number}_solution" if solutions else f"lab{lab.number}"
@@ -73,7 +73,7 @@ def solution(lab: Lab) -> str:
     """Return the solution of a lab.
 
     Raises:
-        SysgymError: The masters are not here.
+        SysgymError: The masters are not available.
     """
     master = masters() / f"{lab.file_stem}.py"
     if not master.is_file():

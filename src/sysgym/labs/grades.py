@@ -16,11 +16,11 @@ PASS_SHARE = 0.8
 """Share of the points with which a lab is passed."""
 
 VISIBLE = "visible"
-"""Text of the seeds that students check themselves with."""
+"""Text of the seeds with which students check their own work."""
 
 
 N_VISIBLE, N_HIDDEN = 1000, 1_000_000_000
-"""Seeds of episodes that gradings draw from."""
+"""Numbers of seeds from which visible and hidden episodes are drawn."""
 
 
 class Seeds:
@@ -28,25 +28,25 @@ class Seeds:
 
     Args:
         salt: The text; :data:`VISIBLE` for the checks of students, a secret for grades.
-        quick: Whether to play less, as tests of the graders do.
+        quick: Whether to run fewer episodes, for tests of the graders.
     """
 
     def __init__(self, salt: str, *, quick: bool = False) -> None:
         self.salt, self._quick = salt, quick
 
     def count(self, full: int) -> int:
-        """Return how many of ``full`` episodes are played."""
+        """Return the number of episodes to run instead of ``full``."""
         return max(full // 4, 2) if self._quick else full
 
     def rng(self, part: str) -> np.random.Generator:
-        """Return a generator for a part of a lab."""
+        """Return a random generator for a part of a lab."""
         digest = hashlib.sha256(f"{self.salt}\n{part}".encode()).digest()
         return np.random.default_rng(np.frombuffer(digest, np.uint32))
 
     def episodes(self, part: str, count: int, first: int = 20_000) -> list[int]:
-        """Return different seeds of episodes, by default of a test split.
+        """Return distinct seeds of episodes, by default in a test split.
 
-        Visible ones are among a thousand, hidden ones among so many that no submission can have met them.
+        Visible seeds are drawn from a thousand, hidden seeds from so many that no submission can know them.
         """
         n = N_VISIBLE if self.salt == VISIBLE else N_HIDDEN
         return [int(seed) for seed in first + self.rng(part).choice(n, count, replace=False)]
@@ -58,10 +58,10 @@ class Outcome:
 
     Attributes:
         share: Share of the part's points, from 0 to 1.
-        message: What was found, and what was expected if it differs.
-        measured: Statistics that thresholds are about, by name.
+        message: Result, and the expected result if it differs.
+        measured: Statistics that have thresholds, by name.
         score: The part's contribution to a contest.
-        hint: What to try instead of what the part says; None: what it says.
+        hint: Hint in place of that of the part; None: the hint of the part.
     """
 
     share: float
@@ -73,14 +73,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Part:
-    """Part of a lab that is graded by itself.
+    """Part of a lab that is graded separately.
 
     Attributes:
         name: Short name.
-        points: Points.
-        needs: Names that a submission must define for it.
+        points: Maximum number of points.
+        needs: Names that a submission must define for this part.
         check: Function that checks a submission.
-        hint: What to try if it fails.
+        hint: Advice if the check fails.
     """
 
     name: str
@@ -96,10 +96,10 @@ class PartGrade:
 
     Attributes:
         name: Name of the part.
-        points: Points that it has.
+        points: Maximum number of points.
         earned: Points that the submission gets.
-        message: What was found, as a printable text.
-        hint: What to try; empty if nothing is missing.
+        message: Result of the check, as printable text.
+        hint: Advice; empty for full points.
         measured: See :class:`Outcome`.
     """
 
@@ -123,7 +123,7 @@ class Grade:
         submission: Name of the submission.
         sha256: Digest of its files.
         parts: Grades of the parts, in order.
-        score: Score of a contest; None if the lab has none, or nothing could be played.
+        score: Score of a contest; None if the lab has no contest, or nothing could be simulated.
     """
 
     lab: int
@@ -134,21 +134,21 @@ class Grade:
 
     @property
     def points(self) -> float:
-        """Points of all parts."""
+        """Sum of the points of all parts."""
         return sum(part.earned for part in self.parts)
 
     @property
     def most_points(self) -> int:
-        """Points that can be had."""
+        """Maximum number of points."""
         return sum(part.points for part in self.parts)
 
     @property
     def passed(self) -> bool:
-        """Whether there are enough points."""
+        """Whether the points are sufficient to pass the lab."""
         return self.points >= PASS_SHARE * self.most_points - 1e-9
 
     def to_json(self) -> dict[str, Any]:
-        """Return the grade as JSON's types."""
+        """Return the grade as data for JSON."""
         return {
             "lab": self.lab,
             "submission": self.submission,

@@ -1,4 +1,4 @@
-"""Grading: one submission in one worker process, a class on all cores."""
+"""Grading of submissions, each in a worker process, and of a class on all cores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
 
 WORKER_MEMORY_BYTES = 4_000_000_000
-"""Memory of a worker, in which laws are played and policies are read."""
+"""Maximum memory of a worker, which simulates laws and reads policies."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class GradeJob:
     Attributes:
         lab: Number of the lab.
         name: Name of the submission.
-        path: Its file.
+        path: Path of its file.
         salt: Text of the seeds.
     """
 
@@ -45,7 +45,7 @@ class GradeJob:
         return self.name
 
     def run(self, report: Callable[[Any], None]) -> tuple[tuple[PartGrade, float | None], ...]:
-        """Grade; every part is reported when it is finished, so that it counts even if a later one loops."""
+        """Grade the submission; report finished parts, so that they count even if a later part loops."""
         from importlib import import_module
 
         _limit_memory()
@@ -62,7 +62,7 @@ class GradeJob:
 
 
 def _limit_memory() -> None:
-    """Limit the memory of this worker, where the system can: a submission's text or policy may be a bomb."""
+    """Limit the memory of this worker if the system can, as a submission's file or policy may exhaust it."""
     try:
         import resource
     except ImportError:  # Windows
@@ -114,12 +114,12 @@ def _checked(submission: Submission, part: Part, seeds: Seeds) -> Outcome:
 
 
 def grade_all(jobs: Iterable[GradeJob], n_workers: int = 1) -> Iterator[Grade]:
-    """Grade submissions in parallel, and yield each grade as soon as it is there.
+    """Grade submissions in parallel, and yield each grade as soon as it is complete.
 
-    A submission that takes too long or kills its worker keeps the points of the parts before.
+    A submission that takes too long or kills its worker keeps the points of the finished parts.
 
     Args:
-        jobs: Submissions; one is taken when its grading begins.
+        jobs: Submissions; each is taken from the iterable when its grading begins.
         n_workers: Number of processes.
     """
     pending: Iterator[Job] = iter(jobs)
@@ -164,7 +164,7 @@ def _not_reached(job: GradeJob, done: int, failure: Failed) -> list[tuple[PartGr
 
 
 def _note(job: GradeJob) -> str:
-    """Return what to say if two files of a submission could be meant."""
+    """Return a note if two files could be the submission; otherwise an empty text."""
     path = Path(job.path)
     other = rival_of(path, job.lab)
     if other is None:

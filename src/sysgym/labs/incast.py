@@ -1,4 +1,4 @@
-"""Incast for experiments: a client asks many servers at once, in rounds."""
+"""Incast for experiments: a client sends requests to many servers at once, in rounds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sysgym.scenarios import CongestionScenario, load_scenario
 
 RATE_BPS = 10e9
 STEP_S = 200e-6
-"""Time between an episode's decisions, in which its length is counted."""
+"""Decision interval, the unit of an episode's length."""
 
 PACKET_BYTES = 1500
 _PAYLOAD_BYTES = 1460
 _SLACK_S = 0.012
-"""Time after a round's ideal end in which a timeout of 10 ms can be repaired."""
+"""Time after the ideal end of a round, enough to recover from a timeout of 10 ms."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Incast:
 
     Attributes:
         servers: Number of servers.
-        buffer_packets: Room in front of the client's link.
-        window_packets: First window of each server.
+        buffer_packets: Size of the buffer in front of the client's link.
+        window_packets: Initial window of each server.
         answer_packets: Length of an answer.
     """
 
@@ -40,7 +40,7 @@ class Incast:
 
     @property
     def ideal_s(self) -> float:
-        """Time of a request on a link that is never idle."""
+        """Time of all answers to a request on a link that is never idle."""
         return self.servers * self.answer_packets * PACKET_BYTES * 8.0 / RATE_BPS
 
     @property
@@ -49,7 +49,7 @@ class Incast:
         return 2.0 * self.ideal_s + _SLACK_S
 
     def scenario(self, rounds: int = 20) -> CongestionScenario:
-        """Return so many requests as a scenario; packets are marked above a quarter of the buffer."""
+        """Return a scenario with some requests; packets are marked above a quarter of the buffer."""
         return load_scenario(
             "incast-32",
             overrides={
@@ -69,7 +69,7 @@ class Incast:
 
 
 class Rounds(NamedTuple):
-    """Answers of some requests; arrays with an element for each answer."""
+    """Answers to requests; arrays have an element for each answer."""
 
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
@@ -79,18 +79,18 @@ class Rounds(NamedTuple):
     queue_max_packets: float
     """Largest queue of the switch."""
     dropped_packets: int
-    """Packets that found no room."""
+    """Number of packets dropped at a full buffer."""
     slowdown: float
-    """Mean over requests of the slowest answer's time over the ideal one; infinite if one is missing."""
+    """Mean over requests of the slowest answer's time over the ideal time; infinite if one is missing."""
 
 
 def play_rounds(incast: Incast, law: str, *, seed: int = 0, rounds: int = 20) -> Rounds:
-    """Let a client ask again and again, and return all answers.
+    """Simulate several requests, and return all answers.
 
     Args:
         incast: Servers, buffer and windows.
         law: Name of a transport.
-        seed: Seed of the microsecond within which answers begin.
+        seed: Seed of the start times of answers, which differ by up to a microsecond.
         rounds: Number of requests.
     """
     network = PacketNetwork(incast.scenario(rounds), transport=law)

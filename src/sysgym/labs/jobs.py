@@ -1,4 +1,4 @@
-"""Jobs of parallel tasks for experiments: what a scheduler knows at each checkpoint, as a plain dict."""
+"""Jobs of parallel tasks for experiments, with a scheduler's knowledge at each checkpoint as a dict."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ SCENARIO = "google-2011"
 FIRST_TEST_SEED = 20_000
 
 COUNTERS = ("cpu_rate", "disk_io_time", "cycles_per_instruction", "evictions")
-"""Counters that the labs' jobs show, of Google's fifteen."""
+"""Counters in the labs' jobs, a subset of the fifteen in Google's trace."""
 
 Known = dict[str, Any]
-"""What is known at a checkpoint; see :func:`known_now`."""
+"""Knowledge at a checkpoint; see :func:`known_now`."""
 
 
 def known_now(observation: Mapping[str, NDArray[np.float32]], counter_names: Sequence[str]) -> Known:
-    """Return what a scheduler knows of a job of n tasks; times are in measuring windows.
+    """Return a scheduler's knowledge of a job with n tasks; times are in measuring windows.
 
-    Keys: ``running`` and ``finished`` (masks), ``elapsed`` (time a task has run; 0 if it does not),
-    ``latency`` (of finished tasks; nan for others), ``threshold`` (latency from which on a task is a
-    straggler),
-    ``checkpoint`` (number of decisions before), and every name of :data:`COUNTERS`: its mean over the windows
-    of the task so far; all but ``threshold`` and ``checkpoint`` are arrays of shape (n,).
+    Keys: ``running`` and ``finished`` (masks), ``elapsed`` (time a task has run; 0 if it is not running),
+    ``latency`` (of finished tasks; nan for others), ``threshold`` (minimum latency of a straggler),
+    ``checkpoint`` (number of earlier decisions), and every name in :data:`COUNTERS` (mean over the windows of
+    the task so far). All values except ``threshold`` and ``checkpoint`` are arrays of shape (n,).
     """
     view = JobView.of(observation)
     known: Known = {
@@ -44,12 +43,12 @@ def known_now(observation: Mapping[str, NDArray[np.float32]], counter_names: Seq
 
 
 def play_job(flag: Callable[[Known], Any], seed: int = FIRST_TEST_SEED) -> dict[str, float]:
-    """Let a rule flag the stragglers of one job, and return the metrics of the episode.
+    """Simulate one job with a rule that flags stragglers, and return the metrics of the episode.
 
     Args:
-        flag: Function of what is known; returns for each task whether to flag it. Flags are permanent, and
-            count only if the task has not yet run for the threshold.
-        seed: Seed of the job; 20000 and more are of the test split.
+        flag: Function of the knowledge at a checkpoint that returns, for each task, whether to flag it. Flags
+            are permanent, and count only if the task has not yet run for the threshold.
+        seed: Seed of the job; seeds from 20000 on are in the test split.
     """
     env: Any = gym.make("sysgym/StragglerPrediction-v0", scenario=SCENARIO, split="test")
     try:
@@ -69,5 +68,5 @@ def play_job(flag: Callable[[Known], Any], seed: int = FIRST_TEST_SEED) -> dict[
 
 
 def clock(share: float) -> Callable[[Known], NDArray[np.bool_]]:
-    """Return the rule that flags what has run for a share of the threshold, and looks at nothing else."""
+    """Return a rule that flags all tasks that have run for a share of the threshold."""
     return lambda known: known["running"] & (known["elapsed"] >= share * known["threshold"])

@@ -18,18 +18,18 @@ CORE = "west->east"
 """Name of the shared link."""
 
 _HOPS = 6
-"""Links of a path, there and back."""
+"""Number of links that a packet and its ACK cross."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link that flows share, with the queue in front of it.
+    """Link that flows share, with the queue in front of it.
 
     Attributes:
-        rate_bps: Rate of the link; hosts' own links are twice as fast, so that the queue is here.
-        rtt_s: Round trip of an empty path.
-        buffer_bytes: Room of the queue.
-        mark_bytes: Queue above which packets are marked (ECN); None: never.
+        rate_bps: Rate of the link; the hosts' links are twice as fast, so that the queue is at this link.
+        rtt_s: Round-trip time of an empty path.
+        buffer_bytes: Size of the buffer.
+        mark_bytes: Queue length above which packets are marked (ECN); None: never.
         flows: Number of flows, each from a host of its own.
     """
 
@@ -41,7 +41,7 @@ class Link:
 
     @property
     def bdp_bytes(self) -> float:
-        """Bandwidth-delay product: what is on the way when the link is just full."""
+        """Bandwidth-delay product: the data in flight when the link is just full."""
         return self.rate_bps * self.rtt_s / 8.0
 
     def with_buffer(self, buffer_bytes: float) -> Link:
@@ -49,7 +49,7 @@ class Link:
         return replace(self, buffer_bytes=buffer_bytes)
 
     def with_marks(self, mark_bytes: float | None) -> Link:
-        """Return the same link with another threshold of marks."""
+        """Return the same link with another marking threshold."""
         return replace(self, mark_bytes=mark_bytes)
 
     def scenario(self) -> CongestionScenario:
@@ -63,7 +63,7 @@ class Link:
                 "topology.core_rate_bps": self.rate_bps,
                 "topology.link_delay_s": propagation_s,
                 "queue.buffer_bytes": int(max(self.buffer_bytes, PACKET_BYTES)),
-                # A threshold that no queue reaches is no threshold.
+                # Without marks: the buffer size, a threshold that no queue exceeds.
                 "queue.ecn_threshold_bytes": int(
                     max(self.buffer_bytes if self.mark_bytes is None else self.mark_bytes, 1.0)
                 ),
@@ -77,22 +77,22 @@ class Link:
 
 
 class Played(NamedTuple):
-    """What happened on a link while it was measured."""
+    """Measurements of a link."""
 
     used: float
     """Share of the link's rate that was used."""
     queue_bytes: float
-    """Mean queue."""
+    """Mean queue length."""
     queue_max_bytes: float
-    """Largest queue."""
+    """Maximum queue length."""
     delay_s: float
     """Mean time that a packet waits in the queue."""
     rtt_s: float
-    """Mean round trip."""
+    """Mean round-trip time."""
     marked: float
-    """Share of the packets that were marked."""
+    """Share of marked packets."""
     dropped: float
-    """Share of the packets that were dropped."""
+    """Share of dropped packets."""
     fairness: float
     """Jain's index of the flows' shares; 1 is equal shares."""
 
@@ -105,11 +105,11 @@ def play(
     duration_s: float | None = None,
     warm_s: float | None = None,
 ) -> Played:
-    """Let flows of one law share a link, and measure it after a warm-up.
+    """Simulate flows of one law on a shared link, and return measurements after a warm-up.
 
     Args:
         link: The link.
-        law: Name of a transport, such as ``reno``, or one of your own.
+        law: Name of a transport, such as ``reno``, or a transport of your own.
         seed: Seed of the times at which flows start.
         duration_s: Simulated time; None: 1,000 round trips.
         warm_s: Time before the measurement; None: a third of the duration.
@@ -143,24 +143,24 @@ def play(
 
 
 class Watched(NamedTuple):
-    """A link over time, sampled at regular times."""
+    """Time series of a link, sampled at regular times."""
 
     time_s: NDArray[np.float64]
-    """Shape (n,)."""
+    """Times of the samples, shape (n,)."""
     queue_bytes: NDArray[np.float64]
-    """Queue at those times, shape (n,)."""
+    """Queue lengths, shape (n,)."""
     used: NDArray[np.float64]
-    """Share of the link's rate used since the sample before, shape (n,)."""
+    """Share of the link's rate that was used since the previous sample, shape (n,)."""
     cwnd_packets: NDArray[np.float64]
     """Congestion windows, shape (n, flows)."""
     rtt_s: NDArray[np.float64]
-    """Smoothed round trips, shape (n, flows)."""
+    """Smoothed round-trip times, shape (n, flows)."""
 
 
 def watch(
     link: Link, law: str | Transport, *, seed: int = 0, duration_s: float | None = None, samples: int = 1000
 ) -> Watched:
-    """Play as :func:`play` does, and return what happened over time, from the start."""
+    """Simulate flows as :func:`play` does, and return time series from the start, without a warm-up."""
     duration_s = 1000 * link.rtt_s if duration_s is None else duration_s
     network = _network(link, law, seed)
     n_flows = len(network.schedule.src)

@@ -1,4 +1,4 @@
-"""Rate control of two senders for experiments: Iroko's dumbbell with a core link of any rate."""
+"""Rate control of two senders for experiments, on Iroko's dumbbell with a core link of any rate."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sysgym.scenarios import CongestionScenario, load_scenario
 
 SCENARIO = "iroko-dumbbell-10m"
 HOME_BPS = 10e6
-"""Rate of the core link at home; hosts' own links always have it."""
+"""Default rate of the core link in :func:`home`; the hosts' links always have this rate."""
 
 VARIED_BPS = (3e6, 5e6, 7e6, 10e6)
 """Rates of the core link in :func:`varied`."""
 
 STEPS = 200
-"""Decisions in an episode, of 0.1 s each."""
+"""Number of decisions in an episode, one every 0.1 s."""
 
 CORE = "west->east"
 _ENV = "sysgym/DatacenterCC-v0"
@@ -31,26 +31,26 @@ Act = Callable[[dict[str, Any]], Any]
 
 
 class Outcome(NamedTuple):
-    """What happened in an episode."""
+    """Results of an episode."""
 
     total: float
     """Sum of the environment's rewards: goodput against the fair share, minus queueing delay and loss."""
     goodput_share: float
-    """Goodput over the most that the core link can carry."""
+    """Goodput divided by the maximum goodput of the core link."""
     delay_s: float
     """Mean queueing delay at the core link."""
     dropped: float
-    """Share of the packets that were dropped."""
+    """Share of dropped packets."""
 
 
 def home(core_rate_bps: float = HOME_BPS) -> CongestionScenario:
-    """Return the dumbbell with one rate of the core link."""
+    """Return the dumbbell with a constant rate of the core link."""
     overrides = {"topology.core_rate_bps": core_rate_bps, "control.episode_steps": STEPS}
     return load_scenario(SCENARIO, overrides=overrides, expect=CongestionScenario)
 
 
 def varied() -> CongestionScenario:
-    """Return the dumbbell whose core link has another rate in every episode of the train split."""
+    """Return the dumbbell with a core link whose rate varies between episodes of the train split."""
     return load_scenario(
         SCENARIO,
         overrides={
@@ -63,13 +63,13 @@ def varied() -> CongestionScenario:
 
 
 def play_rule(act: Act, core_rate_bps: float = HOME_BPS, seed: int = 20_000) -> Outcome:
-    """Play an episode with a rule.
+    """Simulate an episode with a rule.
 
     Args:
-        act: Function of an observation, a dict: ``delay`` (queueing delay d at the core link as
-            d / (d + round trip of the empty path)), ``marks`` (share of its packets that were marked), and
-            ``rates`` (of both senders, as shares of a host's link). It returns the next two rates, as such
-            shares.
+        act: Function that takes an observation and returns the next rates of both senders, as shares of the
+            rate of a host's link. The observation is a dict: ``delay`` (queueing delay d at the core link as
+            d / (d + round trip of the empty path)), ``marks`` (share of marked packets at the core link), and
+            ``rates`` (current rates of both senders, as such shares).
         core_rate_bps: Rate of the core link, unknown to the rule.
         seed: Seed of the episode.
     """
@@ -96,10 +96,10 @@ def play_rule(act: Act, core_rate_bps: float = HOME_BPS, seed: int = 20_000) -> 
 
 
 def play_policy(policy: str | Path, core_rate_bps: float = HOME_BPS, seed: int = 20_000) -> Outcome:
-    """Play an episode with a trained policy.
+    """Simulate an episode with a trained policy.
 
     Args:
-        policy: Checkpoint; it is read as data, and no code of it runs.
+        policy: Path of the checkpoint, which is read as data without running code from it.
         core_rate_bps: Rate of the core link.
         seed: Seed of the episode.
     """

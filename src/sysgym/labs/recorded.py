@@ -1,4 +1,4 @@
-"""The recorded runs of lab 6: the same episodes on the simulator and on a Linux kernel."""
+"""Recorded runs of lab 6: the same episodes on the simulator and on a Linux kernel."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SIMULATOR, KERNEL = "packets", "linux"
 
 
 def about() -> str:
-    """Return where and how the runs were recorded."""
+    """Return a description of where and how the runs were recorded."""
     return _lines()[0].removeprefix("# ")
 
 
 def laws() -> list[str]:
-    """Return the laws that were played, sorted."""
+    """Return the names of the recorded laws, sorted."""
     return sorted({row["law"] for row in csv.DictReader(_lines()[1:])})
 
 

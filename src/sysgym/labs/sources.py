@@ -1,7 +1,7 @@
-"""Definitions of a submission: what a grader takes from a Python file or a notebook.
+"""Definitions that a grader takes from a submission, a Python file or a notebook.
 
 Experiments, plots and prints at the top level of a file are for its author. A grader takes only imports,
-functions, classes and assignments to names in capitals, and of those only what the graded names use.
+functions, classes and assignments to names in capitals, and of these only the ones that graded names use.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def definitions(source: Source | str, wanted: Iterable[str], *, without: str | None = None) -> str:
-    """Return a source of which only the definitions that some names need are left, on their own lines.
+    """Return a source reduced to the definitions that some names need; line numbers do not change.
 
     Args:
-        source: Python.
-        wanted: Names that have to be there.
-        without: Package whose imports are left out too.
+        source: Python source.
+        wanted: Names that must be defined.
+        without: Package whose imports are omitted, too.
 
     Raises:
-        SubmissionError: The source is no Python, or a name is not defined at the top level.
+        SubmissionError: The source is not valid Python, or a name is not defined at the top level.
     """
     source = Source(source) if isinstance(source, str) else source
     tree = parse(source.text)
@@ -53,7 +53,7 @@ def definitions(source: Source | str, wanted: Iterable[str], *, without: str | N
 
 
 def why_unknown(source: Source, name: str) -> str:
-    """Return why a name that a submission uses is unknown to graders; empty if it is nowhere defined."""
+    """Return the reason why a name in a submission is unknown to graders; empty if it is not defined."""
     for cell in source.broken:
         if _names(cell.text, name):
             return f"{name} is not defined, as {cell.place} is no valid Python: {cell.error}"
@@ -90,7 +90,7 @@ def parse(source: str) -> ast.Module:
     """Return the syntax tree of a source.
 
     Raises:
-        SubmissionError: It is no Python.
+        SubmissionError: The source is not valid Python.
     """
     try:
         return ast.parse(source)
@@ -114,7 +114,7 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _assigned(node: ast.stmt) -> set[str]:
-    """Return the names that an assignment gives a value."""
+    """Return the names to which a statement assigns a value."""
     if not isinstance(node, ast.Assign | ast.AnnAssign):
         return set()
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -129,7 +129,7 @@ def _packages(node: ast.stmt) -> set[str]:
 
 
 def _only(source: str, tree: ast.Module, kept: set[ast.stmt]) -> str:
-    # As the parser splits: str.splitlines() also splits at form feeds and other signs within a line.
+    # Split like the parser: str.splitlines() also splits at form feeds and other characters within a line.
     lines = list(StringIO(source, newline=""))
     shown = [""] * len(lines)
     taken: dict[int, ast.stmt] = {}

@@ -1,4 +1,4 @@
-"""A submission as graders see it: functions to call, constants to read, a law to play."""
+"""Interface of graders to a submission: functions to call, constants to read, a law to simulate."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Submission:
         limits: Limits of the process in which its functions run.
 
     Attributes:
-        source: Its Python.
-        sha256: Digest of its files.
+        source: Python source of the file.
+        sha256: Digest of the submission's files.
 
     Raises:
-        SysgymError: It cannot be read.
+        SysgymError: The file cannot be read.
     """
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
@@ -44,10 +44,10 @@ class Submission:
         self._sandbox: Sandbox | None = None
 
     def need(self, names: Sequence[str]) -> None:
-        """Prepare for other names: the process that had those before ends.
+        """Set the names that are used next; the process with the earlier names is ended.
 
         Raises:
-            SubmissionError: One is not defined.
+            SubmissionError: A name is not defined.
         """
         self.close()
         definitions(self.source, names)
@@ -65,14 +65,14 @@ class Submission:
         """Return the submission's congestion control law.
 
         Raises:
-            LawError: It is not written in the language of laws, or cannot be compiled.
+            LawError: The law is not written in the language of laws, or cannot be compiled.
         """
         from sysgym.labs.language.laws import compiled, law_of
 
         return compiled(law_of(self.source))
 
     def explained(self, words: str) -> str:
-        """Return an error's text with places in this submission, and with what to do if that is known."""
+        """Return an error's text with places in this submission, and with advice if the cause is known."""
         unknown = _UNKNOWN.match(words)
         if unknown and (why := why_unknown(self.source, unknown[1])):
             return f"NameError: {why}"
@@ -83,7 +83,7 @@ class Submission:
         return placed
 
     def close(self) -> None:
-        """End its process."""
+        """End the submission's process."""
         if self._sandbox is not None:
             self._sandbox.close()
             self._sandbox = None

@@ -1,4 +1,4 @@
-"""Thresholds of grades, under what the reference solutions reach, from ``scripts/labs/thresholds.py``."""
+"""Thresholds of grades, computed from reference solutions by ``scripts/labs/thresholds.py``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Threshold(NamedTuple):
     """Threshold of one statistic.
 
     Attributes:
-        limit: What a submission has to reach: at least, or at most if ``lower_is_better``.
+        limit: Minimum value that a submission must reach; maximum value if ``lower_is_better``.
         mean: Mean of the reference solution over gradings with different seeds.
-        sd: Standard deviation over those.
-        n: Number of those.
+        sd: Standard deviation over these gradings.
+        n: Number of these gradings.
         lower_is_better: Whether small values are good.
     """
 
@@ -43,5 +43,5 @@ def _all() -> dict[str, Threshold]:
 
 
 def threshold(name: str) -> Threshold:
-    """Return a threshold by the name of its statistic; one that nothing meets if it was not measured."""
+    """Return the threshold of a statistic; without measurements, a threshold that no value meets."""
     return _all().get(name) or _NOT_MEASURED

@@ -1,4 +1,4 @@
-"""The recorded trainings of lab 5: what policies of different training seeds reach on two core links."""
+"""Recorded trainings of lab 5: returns of policies with different training seeds on two core links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def returns(recipe: str, core_mbps: int) -> NDArray[np.float64]:
 
     Args:
         recipe: ``home`` (trained at 10 Mb/s only) or ``varied`` (trained on 3, 5, 7 and 10 Mb/s).
-        core_mbps: Rate of the core link on which the policies were played: 10 or 6.
+        core_mbps: Rate of the core link in the evaluation, Mb/s: 10 or 6.
     """
     text = (files("sysgym.labs") / FILE).read_text(encoding="utf-8")
     wanted = (recipe, str(core_mbps))

@@ -1,4 +1,4 @@
-"""One HTML file with page, style, scripts and frames, which opens from the disk without a server."""
+"""Export of a run as one HTML file with styles, scripts and frames, which opens without a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from sysgym.live.frames import Frame, thinned
 
 MOST_FRAMES = 800
-"""Frames of a page; a longer run is thinned."""
+"""Maximum number of frames of a page; a longer run is thinned."""
 
 SCRIPTS = (
     "vendor/uPlot.iife.min.js",
@@ -28,29 +28,29 @@ SCRIPTS = (
 
 STYLES = ("vendor/uPlot.min.css", "live.css")
 
-# Nothing may be loaded from anywhere; the page's own scripts are part of it.
+# The page may load nothing: its scripts and styles are inline.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 
 def static_text(name: str) -> str:
-    """Return a file of the page."""
+    """Return the text of one of the page's static files."""
     return files("sysgym.live").joinpath("static", *name.split("/")).read_text(encoding="utf-8")
 
 
 def live_page() -> str:
-    """Return the page of a server, which loads its parts and listens to a session."""
+    """Return the page of a server, which loads its static files and receives the frames of a session."""
     styles = "".join(f'<link rel="stylesheet" href="static/{name}">\n' for name in STYLES)
     scripts = "".join(f'<script src="static/{name}"></script>\n' for name in SCRIPTS)
     return _filled(styles, scripts, policy="", title="sysgym live")
 
 
 def exported_page(header: Mapping[str, Any], frames: Sequence[Frame], most_frames: int = MOST_FRAMES) -> str:
-    """Return one HTML file that plays a run.
+    """Return one HTML file that shows a run.
 
     Args:
         header: Description of the run.
-        frames: Its frames.
-        most_frames: Frames of the page; more are thinned, and the events of those left out are kept.
+        frames: Frames of the run.
+        most_frames: Maximum number of frames; more are thinned, with the events of omitted frames kept.
     """
     styles = "".join(f"<style>\n{static_text(name)}</style>\n" for name in STYLES)
     scripts = "".join(f"<script>\n{static_text(name)}</script>\n" for name in SCRIPTS)
@@ -65,8 +65,8 @@ def exported_page(header: Mapping[str, Any], frames: Sequence[Frame], most_frame
 def packed(header: Mapping[str, Any], frames: Sequence[Frame]) -> str:
     """Return a run as text for a page: JSON by columns, compressed (RFC 1951), in base64.
 
-    Numbers at the same place of successive frames lie next to each other, as differences where they are
-    whole, which makes them a few bits each.
+    The values of a key in successive frames are adjacent, and integers are stored as differences, so that
+    each value takes only a few bits.
     """
     lanes = [
         {
@@ -90,7 +90,7 @@ def packed(header: Mapping[str, Any], frames: Sequence[Frame]) -> str:
 
 
 def _column(values: list[Any]) -> dict[str, Any]:
-    """Return the values of a key in all frames: as they are, or the differences of whole numbers."""
+    """Return the values of a key in all frames: differences for integers, otherwise the values themselves."""
     if all(type(value) is int for value in values):
         return {"whole": _differences(values)}
     lists = all(isinstance(value, list) and len(value) == len(values[0]) for value in values)

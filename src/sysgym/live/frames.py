@@ -1,4 +1,4 @@
-"""Frames of a run: the numbers of all lanes at one time, and what happened since the frame before."""
+"""Frames of a run: the values of all lanes at one time, and the events since the previous frame."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Change = tuple[int | None, str, float | str]
 
 @dataclass(frozen=True)
 class Frame:
-    """Numbers of all lanes at one time.
+    """Values of all lanes at one time.
 
     Attributes:
         number: Number of the frame, from 0.
         time: Time in the scene's unit.
-        lanes: ``values`` by key and ``events`` since the frame before, of each lane.
-        changes: Changes since the frame before.
+        lanes: For each lane, ``values`` by key and ``events`` since the previous frame.
+        changes: Changes of settings since the previous frame.
     """
 
     number: int
@@ -38,10 +38,10 @@ class Frame:
 
 
 def after(earlier: Frame | None, later: Frame) -> Frame:
-    """Return the later frame with the events and changes of an earlier one that nobody has seen.
+    """Return the later frame, including the events and changes of an earlier frame that was not shown.
 
-    Events of the same kind at the same place are one event with the sum of their counts, so that the size of
-    the result does not grow with the number of frames left out.
+    Events of the same kind at the same place are merged into one event with the sum of their counts, so that
+    the size of the result does not grow with the number of omitted frames.
     """
     if earlier is None:
         return later
@@ -60,7 +60,7 @@ def _summed(events: Iterable[list[Any]]) -> list[list[Any]]:
 
 
 def thinned(frames: list[Frame], most: int) -> list[Frame]:
-    """Return at most ``most`` frames, spread evenly, the last one among them, with the events of all."""
+    """Return at most ``most`` + 1 evenly spaced frames, including the last one, with the events of all."""
     if len(frames) <= most:
         return frames
     every = math.ceil(len(frames) / most)

@@ -1,4 +1,4 @@
-"""Pages of episodes that a benchmark has played: two contenders side by side, each equal to its row."""
+"""Pages of a benchmark's episodes: two contenders side by side, each compared with its row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sysgym.live.run import Run
 from sysgym.scenarios import get_family, scenario_from_resolved
 
 MOST_FRAMES = 500
-"""Frames of a page; a longer episode is thinned."""
+"""Maximum number of frames of a page; a longer episode is thinned."""
 
 
 class EpisodePage(NamedTuple):
@@ -25,7 +25,7 @@ class EpisodePage(NamedTuple):
 
     Attributes:
         html: The page.
-        contenders: Names of those that it shows.
+        contenders: Names of the contenders on the page.
         seed: Seed of the episode.
     """
 
@@ -35,10 +35,10 @@ class EpisodePage(NamedTuple):
 
 
 def rows_shown(result: ScenarioResult) -> list[Row]:
-    """Return the rows of the best contender and of the reference on their first common seed.
+    """Return the rows of the best contender and of the reference on the first seed.
 
-    If the reference is the best, the next one stands beside it. A contender whose code is in a user's file
-    is left out: a report runs no such code.
+    If the reference is the best contender, or one of the two has no row, the next best contender is used.
+    Contenders whose code is in a user's file are omitted, because a report runs no such code.
 
     Args:
         result: Results in one scenario.
@@ -61,17 +61,17 @@ def episode_page(
     trust: bool = False,
     watch: Callable[[float], None] = lambda share: None,
 ) -> EpisodePage:
-    """Simulate the episode of some rows again, compare it with them, and return the page that plays it.
+    """Simulate the episode of some rows again, compare it with the rows, and return a page that shows it.
 
     Args:
         rows: Rows of one scenario and seed, one for each contender.
-        folder: Results folder with their checkpoints.
+        folder: Results folder with the checkpoints of the rows.
         trust: Whether checkpoints may run code.
-        watch: Called with the share that is done, from 0 to 1.
+        watch: Callback with the completed share, from 0 to 1.
 
     Raises:
         ResultMismatch: The episode, the scenario or a checkpoint differs from that of a row.
-        SysgymError: The family has no live view, or a contender cannot be made.
+        SysgymError: The family has no live view, or a contender cannot be created.
     """
     for row in rows:
         check_source(row, folder)
@@ -94,7 +94,7 @@ def episode_page(
 
 
 def why_no_page(result: ScenarioResult, rows: Sequence[Row]) -> str:
-    """Return why a scenario has no page; empty if it can have one."""
+    """Return the reason why a scenario has no page; empty if a page is possible."""
     if not get_family(result.resolved["family"]).live:
         return "its family declares no live view"
     if not rows:

@@ -1,4 +1,4 @@
-"""Pacing of frames by deadlines, and mailboxes in which the newest frame wins."""
+"""Pacing of frames by deadlines, and mailboxes that keep only the newest frame."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EPISODE_S = 30.0
 """Wall time of an episode at speed 1, unless it has very few frames."""
 
 DECISION_S = 0.7
-"""Wall time of a decision, where there are few."""
+"""Maximum wall time of a decision at speed 1, for episodes with few decisions."""
 
 LATE_S = 0.25
-"""Delay beyond which frames are not made up for: the machine is too slow for this speed."""
+"""Delay beyond which the lost time is not made up for: the machine is too slow for this speed."""
 
 SLOWEST, FASTEST = 1 / 64, 64.0
 """Range of speeds."""
@@ -33,8 +33,8 @@ class Pacer:
         clock: Clock in seconds.
 
     Attributes:
-        speed: 1 for an episode in ``episode_s``.
-        late: Whether the last frame came later than LATE_S.
+        speed: Speed; at 1, an episode takes ``episode_s``.
+        late: Whether the last frame was more than LATE_S late.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Pacer:
         self._from: tuple[float, float] | None = None  # wall time and frame time that deadlines count from
 
     def restart(self) -> None:
-        """Count from the next frame on, after a pause or another speed."""
+        """Count deadlines from the next frame on, after a pause or a change of speed."""
         self._from = None
 
     def wait_s(self, frame_time: float) -> float:
@@ -62,12 +62,13 @@ class Pacer:
 
 
 class Mailbox:
-    """Messages for one browser: the newest of each kind, the frame with the events of those that it replaced.
+    """Messages for one browser: the newest message of each kind.
 
-    The sender never waits. A browser that falls behind sees fewer frames.
+    A new frame includes the events of the waiting frame that it replaces. The sender never waits, so that a
+    slow browser receives fewer frames.
 
     Args:
-        notify: Called, from the sender's thread, when there is something new.
+        notify: Callback for new messages, called from the sender's thread.
     """
 
     def __init__(self, notify: Callable[[], None] = lambda: None) -> None:
@@ -78,17 +79,17 @@ class Mailbox:
         self.replaced = 0
 
     def put_frame(self, frame: Frame) -> None:
-        """Replace the waiting frame."""
+        """Replace the waiting frame, and include its events in the new frame."""
         with self._lock:
             self.replaced += self._frame is not None
             self._frame = after(self._frame, frame)
         self._notify()
 
     def put(self, message: dict[str, Any]) -> None:
-        """Replace the waiting message of the same kind; a header replaces everything.
+        """Replace the waiting message of the same kind; a header replaces all messages.
 
         Args:
-            message: Its first key is its kind.
+            message: Message; its first key is its kind.
         """
         kind = next(iter(message))
         with self._lock:

@@ -1,7 +1,7 @@
 """Recordings of runs: lines of JSON in a file, readable while they are written and after Ctrl-C.
 
-The first line describes the run, each further one is a frame or, at its place between the frames, a change. A
-recording is data: reading it runs nothing, and every field is checked. The file may be compressed (``.gz``).
+The first line describes the run. Every further line is a frame, or a change made before the next frame. A
+recording is data: reading it runs no code, and every field is checked. The file may be compressed (``.gz``).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sysgym.scenarios.schema.suite import Seed
 
 FORMAT = 1
 LARGEST_BYTES = 500_000_000
-"""Largest recording that is read; two hours of a fat tree. Compressed ones may unpack to less."""
+"""Maximum size of a recording, two hours of a fat-tree; compressed recordings have a lower limit."""
 
 LARGEST_LINE_BYTES = 16_000_000
 MOST_FRAMES = 200_000
 
 
 class Recorder:
-    """Recording in progress; without compression, every frame is in the file before the next is simulated.
+    """Writer of a recording; without compression, every frame is in the file before the next is simulated.
 
     Args:
         path: File to write, ``.jsonl`` or ``.jsonl.gz``.
@@ -48,11 +48,11 @@ class Recorder:
         self.begin(header)
 
     def begin(self, header: Mapping[str, Any]) -> None:
-        """Begin the recording, again if the run begins again."""
+        """Begin the recording; an earlier recording in the file is replaced."""
         self.close()
         with storing(self._path):
             make_folder(self._path.parent)
-            # mtime: the same run gives the same file.
+            # A constant mtime, so that equal runs give equal files.
             raw = open(self._path, "wb", opener=own_file)  # noqa: SIM115, closed by close()
             self._file = gzip.GzipFile("", "wb", 9, raw, mtime=0) if self._path.suffix == GZIP else raw
             self._raw = raw
@@ -60,7 +60,7 @@ class Recorder:
         self._write({"sysgym_live": FORMAT, "version": __version__, **header})
 
     def add(self, frame: Frame) -> None:
-        """Write a frame, after its changes."""
+        """Write the changes of a frame, and then the frame."""
         for lane, key, value in frame.changes:
             self._write({"change": [lane, key, value]})
         self._write({"frame": {"n": frame.number, "t": frame.time, "lanes": list(frame.lanes)}})
@@ -82,12 +82,12 @@ class Recorder:
 
 
 class Recorded(NamedTuple):
-    """A recording that was read.
+    """Contents of a recording.
 
     Attributes:
         header: Description of the run.
         frames: All frames, with their changes.
-        incomplete: Whether the last line was cut off, and left out.
+        incomplete: Whether the last line was cut off and is therefore omitted.
     """
 
     header: dict[str, Any]
@@ -99,8 +99,8 @@ def read_recording(path: Path) -> Recorded:
     """Read a recording.
 
     Raises:
-        SysgymError: The file cannot be read, or a line is not what it should be; the message says which line,
-            what was expected and what to do.
+        SysgymError: The file cannot be read, or a line is invalid; the message states the line, what was
+            expected and what to do.
     """
     header: dict[str, Any] = {}
     frames: list[Frame] = []
@@ -137,7 +137,8 @@ def compare(recorded: Recorded, make_run: Callable[[], Any]) -> int:
 
     Args:
         recorded: The recording.
-        make_run: Returns a :class:`~sysgym.live.run.Run` of its scenario, contenders and seed.
+        make_run: Function that returns a :class:`~sysgym.live.run.Run` of the recording's scenario,
+            contenders and seed.
 
     Raises:
         ResultMismatch: A frame differs.
@@ -189,7 +190,7 @@ _HEADER_KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 class _RunFields(Strict):
-    """Part of the first line that is needed to simulate the run again."""
+    """Fields of the first line that are needed to simulate the run again."""
 
     model_config = ConfigDict(extra="ignore")
 

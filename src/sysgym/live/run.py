@@ -1,4 +1,4 @@
-"""An episode of several contenders side by side, frame by frame."""
+"""Episode of several contenders side by side, simulated frame by frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sysgym.scenarios import Scenario, get_family
 from sysgym.scenarios.family import load_entry
 
 INTERVAL = "interval"
-"""Key of a change of the time between frames, which readers of a recording need as well."""
+"""Key of a change of the time between frames; recorded, because it is needed to repeat a run."""
 
 MOST_LANES = 4
 
@@ -29,14 +29,14 @@ class Lane:
         scenario: Resolved scenario.
         split: Split of the seed.
         contender: Contender.
-        entry: Entry of the family's live view.
+        entry: Entry point of the family's live view.
         folder: Folder that the checkpoint's path is relative to.
 
     Attributes:
-        frames: Frames that were not taken yet.
+        frames: Frames that have not been taken yet.
         over: Whether the episode has ended.
         steps: Number of decisions.
-        total_reward: Sum of their rewards.
+        total_reward: Sum of the rewards.
         info: Info of the last decision.
     """
 
@@ -58,7 +58,7 @@ class Lane:
         self._observation: Any = None
 
     def begin(self, seed: int) -> Scene:
-        """Begin the episode of a seed; return what its pictures are."""
+        """Begin the episode of a seed and return its scene."""
         self.frames.clear()
         self.over, self.steps, self.total_reward = False, 0, 0.0
         self._observation, self.info = self.env.reset(seed=seed, options={"episode_seed": seed})
@@ -76,20 +76,21 @@ class Lane:
 
 
 class Run:
-    """Episode of several contenders with the same seed, advanced in step.
+    """Episode of several contenders with the same seed, advanced in lockstep.
 
-    The frames follow from scenario, seed, contenders, and the changes and their places between the frames.
+    The frames are determined by scenario, seed, contenders, and the changes with their positions between
+    frames.
 
     Args:
         scenario: The scenario.
         split: Split of the seed.
         seed: Episode seed.
         contenders: One for each lane.
-        folder: Folder that paths of checkpoints are relative to; None: the present one.
+        folder: Folder that paths of checkpoints are relative to; None: the current folder.
 
     Attributes:
         header: Description of the run, for pages and recordings.
-        interval: Time between frames at present; 0: a frame for each decision.
+        interval: Current time between frames; 0: a frame for each decision.
 
     Raises:
         SysgymError: The family has no live view, or there are too many contenders.
@@ -133,7 +134,7 @@ class Run:
         self.begin()
 
     def begin(self) -> None:
-        """Begin the episode, again if it has begun before; all settings are the scenario's."""
+        """Begin or restart the episode with the settings of the scenario."""
         self._scenes = [lane.begin(self._seed) for lane in self.lanes]
         self._last, self._changes, self._n_frames = [], [], 0
         self.interval = self._scenes[0].interval
@@ -153,7 +154,7 @@ class Run:
 
     @property
     def first_interval(self) -> float:
-        """Time between frames that fits a whole episode in half a minute; 0: a frame for each decision."""
+        """Time between frames for an episode shown in half a minute; 0: a frame for each decision."""
         return self._scenes[0].interval
 
     def next_frame(self) -> Frame | None:
@@ -182,14 +183,14 @@ class Run:
         """Change a setting of one lane or of all of them, before the next decision.
 
         Args:
-            lane: Number of the lane, for a control of which every lane has its own; None: all lanes, for the
-                others.
+            lane: Number of the lane, for a control that every lane has for itself; None: all lanes, for a
+                common control.
             key: Key of a control, or INTERVAL.
             value: New value.
 
         Raises:
             UnknownName: There is no such control.
-            SysgymError: The lane or the value is not possible; nothing has changed then.
+            SysgymError: The lane or the value is invalid; nothing is changed.
         """
         if key == INTERVAL:
             self._set_interval(value)
@@ -233,12 +234,12 @@ class Run:
 
 
 def _without_events(frame: LaneFrame) -> LaneFrame:
-    """Return the last frame of an episode that has ended, as it stays."""
+    """Return the last frame of an ended episode without its events, which repeats in all later frames."""
     return LaneFrame(frame.time, frame.values)
 
 
 def _checked(control: Control, value: float | str) -> float | str:
-    """Return a value that a control allows.
+    """Check a value of a control and return it, rounded if the control is for integers.
 
     Raises:
         SysgymError: The value is of the wrong type or out of range.

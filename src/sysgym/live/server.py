@@ -43,15 +43,16 @@ _POLICY = "; ".join(
 
 
 class OnlyFrom:
-    """Refusal of requests for other hosts or from pages of other origins.
+    """Middleware that refuses requests for other hosts or from pages of other origins.
 
-    A page in the same browser can ask this machine's ports, and its own name can lead here (DNS rebinding).
-    The Host header then has that name, and the Origin header of its WebSocket too.
+    Any page in the same browser can send requests to ports of this machine, and the host name of the page can
+    resolve to this machine (DNS rebinding). The Host header then has that name, and so has the Origin header
+    of a WebSocket.
 
     Args:
-        app: What to protect.
+        app: Application to protect.
         host: Host that the server listens on.
-        port: Its port.
+        port: Port that the server listens on.
     """
 
     def __init__(self, app: ASGIApp, host: str, port: int) -> None:
@@ -69,13 +70,13 @@ class OnlyFrom:
 
 
 def refusal(host: str | None, origin: str | None, own: str, port: int) -> str:
-    """Return why a request is refused; empty if it is not.
+    """Return the reason why a request is refused; empty if it is accepted.
 
     Args:
-        host: Its Host header.
-        origin: Its Origin header; programs that are no browsers send none.
+        host: Host header of the request.
+        origin: Origin header of the request; only browsers send one.
         own: Host that the server listens on.
-        port: Its port.
+        port: Port that the server listens on.
     """
     name, given = _split(f"//{host or ''}")
     if given != port or not _is_own(name, own):
@@ -96,7 +97,7 @@ def _split(address: str) -> tuple[str, int | None]:
 
 
 def _is_own(name: str, own: str) -> bool:
-    """Return whether a name leads to the server whoever answers for it: its own, or an address."""
+    """Return whether a name cannot be rebound to the server by DNS: the server's own name, or an address."""
     if name in ("localhost", own, "127.0.0.1", "::1"):
         return True
     with contextlib.suppress(ValueError):
@@ -105,7 +106,7 @@ def _is_own(name: str, own: str) -> bool:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Args:
         host: Address or name to listen on.
@@ -182,7 +183,7 @@ async def _static(request: Any) -> Response:
 
 
 async def _serve_viewer(viewer: WebSocket, session: Session) -> None:
-    """Send frames to one browser as fast as it takes them, and pass its commands on."""
+    """Send frames to one browser as fast as it receives them, and pass its commands to the session."""
     await viewer.accept()
     loop, news = asyncio.get_running_loop(), asyncio.Event()
     mailbox = Mailbox(lambda: _quietly(loop, news.set))
@@ -234,7 +235,7 @@ def _quietly(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) ->
 
 
 class Server:
-    """Server on a socket, until it is stopped or Ctrl-C.
+    """Server of an application on a socket.
 
     Args:
         app: Application.
@@ -254,9 +255,13 @@ class Server:
         self._server = uvicorn.Server(config)
 
     def serve(self) -> None:
-        """Serve; raises KeyboardInterrupt after Ctrl-C."""
+        """Serve until :meth:`stop` is called.
+
+        Raises:
+            KeyboardInterrupt: The user has pressed Ctrl-C.
+        """
         self._server.run(sockets=[self._listening])
 
     def stop(self) -> None:
-        """End :meth:`serve`, from any thread."""
+        """Stop :meth:`serve`; can be called from any thread."""
         self._server.should_exit = True

@@ -1,4 +1,4 @@
-"""A run at the pace of its viewers: a thread that simulates, takes commands and hands frames to mailboxes."""
+"""Session of a live run: a thread that simulates, executes commands and sends frames to mailboxes."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from sysgym.live.recording import Recorder
 from sysgym.live.run import INTERVAL, Run
 
 MOST_HISTORY = 20_000
-"""Frames kept for browsers that come later; when there are more, every other one goes."""
+"""Maximum number of frames kept for browsers that connect later; a longer history is thinned to a third."""
 
 MOST_SENT = 1_500
-"""Frames of the history that a new browser gets."""
+"""Maximum number of frames of the history that are sent to a new browser."""
 
 LEAST_FRAMES = 50
-"""Least number of frames of an episode, however fast it is."""
+"""Minimum number of frames of an episode, at any speed."""
 
 Command = Mapping[str, Any]
 
 
 class Session:
-    """Live run.
+    """Live run in a thread of its own.
 
-    Only the session's thread touches the run. Commands are dictionaries: ``{"do": "pause"}``, ``"play"``,
+    Only this thread advances and changes the run. Commands are dictionaries: ``{"do": "pause"}``, ``"play"``,
     ``"step"``, ``"restart"``, ``{"do": "speed", "value": 2}``, ``{"do": "run_to", "time": 0.05}`` or
     ``{"do": "change", "lane": None, "key": ..., "value": ...}``.
 
     Args:
         run: The run, at its beginning.
         speed: Initial speed, see :class:`~sysgym.live.pacing.Pacer`.
-        recorder: Keeps all frames and changes; None: nobody does.
-        paused: Whether the run waits for a command to begin.
+        recorder: Recorder of all frames and changes; None: the run is not recorded.
+        paused: Whether the run waits for a command before it begins.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Session:
         self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._mailboxes: list[Mailbox] = []
         self._history: list[Frame] = []
-        self._lock = threading.Lock()  # of mailboxes, history and status, which other threads read
+        self._lock = threading.Lock()  # for mailboxes, history and status, which other threads read
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._main, name="sysgym-live", daemon=True)
@@ -65,7 +65,7 @@ class Session:
         """End the thread and complete the recording.
 
         Raises:
-            BaseException: What ended the simulation, if something did.
+            BaseException: The exception that ended the simulation, if there was one.
         """
         self._stop.set()
         self._commands.put(None)
@@ -77,11 +77,11 @@ class Session:
             raise self._failure
 
     def command(self, command: Command) -> None:
-        """Ask for something; the answer, if any, comes by the mailboxes."""
+        """Queue a command; responses, if any, are sent to the mailboxes."""
         self._commands.put(command)
 
     def join(self, mailbox: Mailbox) -> None:
-        """Send everything from now on to a mailbox, first what has been so far."""
+        """Add a mailbox, and send it the history of the run first."""
         with self._lock:
             mailbox.put({"header": self._header()})
             frames = thinned(self._history, MOST_SENT)
@@ -90,7 +90,7 @@ class Session:
             self._mailboxes.append(mailbox)
 
     def leave(self, mailbox: Mailbox) -> None:
-        """Send nothing more to a mailbox."""
+        """Remove a mailbox; nothing more is sent to it."""
         with self._lock:
             self._mailboxes.remove(mailbox)
 
@@ -122,7 +122,7 @@ class Session:
             self._adapt_interval()
             while self._take_commands():
                 self._advance()
-        except BaseException as failure:  # handed to the thread that stops the session
+        except BaseException as failure:  # raised in the thread that stops the session
             self._failure = failure
             self._tell({"error": f"the simulation ended: {failure}"})
             self._on_end()
@@ -159,12 +159,12 @@ class Session:
                 mailbox.put_frame(frame)
 
     def _wait(self, wait_s: float) -> None:
-        """Wait; commands that come meanwhile are carried out after the frame that is due."""
+        """Wait; commands that arrive meanwhile are executed after the frame that is due."""
         if wait_s > 0.0:
             self._stop.wait(wait_s)
 
     def _take_commands(self) -> bool:
-        """Carry out all commands that wait, and wait for more while paused; return False at the end."""
+        """Execute all waiting commands, and wait for more while paused; return False after :meth:`stop`."""
         while True:
             idle = self._over or (self._paused and self._steps == 0 and self._fast_until is None)
             try:
@@ -221,7 +221,7 @@ class Session:
         self._adapt_interval()
 
     def _adapt_interval(self) -> None:
-        """Take as many frames a second at every speed: more in slow motion, fewer in a hurry."""
+        """Adapt the time between frames to the speed, so that the frame rate in wall time stays the same."""
         wanted = min(self._run.first_interval * self._pacer.speed, self._run.end / LEAST_FRAMES)
         if wanted and wanted != self._run.interval:
             self._run.change(None, INTERVAL, wanted)

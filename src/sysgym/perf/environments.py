@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 TRAINING = {"n_steps": 128, "batch_size": 2048, "n_epochs": 4}
-"""Hyperparameters of PPO for many parallel worlds: few large steps of the optimiser."""
+"""Hyperparameters of PPO for many parallel environments: few optimiser steps with large batches."""
 
 TRAINING_WORLDS = 64
 TRAINING_ROLLOUTS = 16
@@ -26,7 +26,7 @@ def single(scenario: str, seed: int = 0) -> Any:
 
 
 def side_by_side(scenario: str, n_worlds: int, seed: int = 0) -> Any:
-    """Return the vector form of a scenario's environment on all cores, at the beginning of episodes."""
+    """Return the vectorised environment of a scenario on all cores, at the beginning of its episodes."""
     import gymnasium
 
     env_id, arguments = _made_with(scenario)
@@ -36,7 +36,7 @@ def side_by_side(scenario: str, n_worlds: int, seed: int = 0) -> Any:
 
 
 def _made_with(scenario: str) -> tuple[str, dict[str, Any]]:
-    """Return id and arguments with which agents make a scenario's environment."""
+    """Return the environment id of a scenario and the arguments with which agents create the environment."""
     from sysgym.scenarios import get_family, load_scenario
 
     loaded = load_scenario(scenario)
@@ -46,7 +46,7 @@ def _made_with(scenario: str) -> tuple[str, dict[str, Any]]:
 
 def steps_per_s(env: Any, measured_s: float) -> float:
     """Return decisions per second of wall time through ``gymnasium.make``, resets included."""
-    # One flow sends at its link's rate, as in measurements of other gyms; a random rate would be less work.
+    # A single flow sends at its link's rate, as in measurements of other gyms; random rates cost less time.
     highest = getattr(env.unwrapped, "uncapped_action", None)
     steps = 0
     began_s = time.perf_counter()
@@ -59,7 +59,7 @@ def steps_per_s(env: Any, measured_s: float) -> float:
 
 
 def vector_steps_per_s(vector: Any, measured_s: float) -> float:
-    """Return decisions per second of wall time of all worlds together, resets included."""
+    """Return decisions per second of wall time of all environments together, resets included."""
     import numpy as np
 
     highest = getattr(vector.envs[0], "uncapped_action", None)
@@ -74,7 +74,7 @@ def vector_steps_per_s(vector: Any, measured_s: float) -> float:
 
 
 def training_steps_per_s(scenario: str) -> float:
-    """Return steps per second of PPO, with roll-outs, learning and writing of checkpoints.
+    """Return environment steps per second of PPO, including roll-outs, learning and writing of checkpoints.
 
     Raises:
         MissingExtra: The extra ``train`` is not installed.

@@ -2,11 +2,11 @@
 
 All measurements are on one core, except those of vector environments and of training.
 
-The workloads are those on which other simulators were measured: long-lived DCTCP flows, ECN threshold of 65
-packets, 10 Gb/s, 10 us per link. A packet-hop is one packet, data or ACK, crossing one link. Statistics,
-loss recovery and transport callbacks are enabled; reading the counters in Python is part of an
-environment's step and is measured there. ``scripts/peers/against_htsim.py`` compares packet-hops with those
-of another simulator.
+The workloads are those used for measurements of other simulators: long-lived DCTCP flows, ECN threshold of 65
+packets, 10 Gb/s, 10 us per link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
+recovery and transport callbacks are enabled. Reading the counters in Python is part of an environment's step
+and is measured there. ``scripts/peers/against_htsim.py`` compares packet-hops with those of another
+simulator.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class Figure:
         workload: Workload.
         value: Median of the repetitions.
         unit: Unit of the value.
-        reference: Value of what is measured beside it, in the same minute and unit; None if nothing is.
-        reference_name: Name of what is measured beside it.
+        reference: Value of a reference, measured in the same minute and in the same unit; None if there is
+            no reference.
+        reference_name: Name of the reference.
     """
 
     figure: str
@@ -145,7 +146,7 @@ def _packets_measurement(
 
 
 def _packet_hops_per_s(scenario: CongestionScenario) -> float:
-    """Return packet-hops per second of processor time, which other programs affect little."""
+    """Return packet-hops per second of processor time, on which other programs have little effect."""
     from sysgym.emulator.packets.network import PacketNetwork
 
     network = PacketNetwork(scenario, transport="dctcp")
@@ -161,7 +162,7 @@ def _packet_hops_per_s(scenario: CongestionScenario) -> float:
 
 
 def _checkpoint_measurement(n_tasks: int) -> Callable[[], Figure]:
-    """Return a measurement of one checkpoint: a window passes, and all tasks' observations are updated."""
+    """Return a measurement of one checkpoint: simulation of a window and update of all observations."""
 
     def measure() -> Figure:
         from sysgym.emulator.cluster.execution import UNLIMITED, Execution
@@ -210,7 +211,7 @@ def _environment_measurement(scenario: str) -> Callable[[], Figure]:
 
 
 def _vector_measurement(scenario: str, n_worlds: int) -> Callable[[], Figure]:
-    """Return a measurement of all worlds on all cores, alternating with the single environment."""
+    """Return a measurement of parallel environments on all cores, alternating with a single environment."""
 
     def measure() -> Figure:
         env = environments.single(scenario)
@@ -236,7 +237,7 @@ def _training_figure() -> Figure:
 def _median_run_s(
     code: str, environment: dict[str, str] | None = None, repetitions: int = REPETITIONS
 ) -> float:
-    """Return the wall time of ``code`` in a new interpreter, minus that of an empty program."""
+    """Return the median wall time of ``code`` in a new interpreter, minus that of an empty program."""
     durations = []
     for _ in range(repetitions):
         empty_s = _run_s("pass", environment)

@@ -1,7 +1,7 @@
 """Speed of the kernel backend: overhead of steps, lateness of intervals, and resets.
 
-Iroko's steps took half a second. Here setting the caps and reading all counters takes about a millisecond, so
-that decisions are possible every round trip.
+A step of Iroko took half a second. Here, setting the caps and reading all counters takes about a millisecond,
+so that decisions are possible in every round trip.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INTERVAL_S = 10e-3
 
 
 def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
-    """Yield labels and measurements; they need the Linux backend, an idle machine and a minute."""
+    """Yield labels and measurements, which require the Linux backend, an idle machine and about a minute."""
     for scenario in SCENARIOS:
         yield f"linux step {scenario}", _figure("linux_step_s", scenario, step_s)
         yield f"linux lateness {scenario}", _figure("linux_late_s", scenario, late_s)

@@ -1,4 +1,4 @@
-"""Cost of the live view: of a packet-hop without it and with 25 frames a second, and of a frame."""
+"""Cost of the live view: processor time of a packet-hop with and without it, and of a frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def episode_cost(name: str, n_frames: int) -> tuple[float, int]:
 
     Args:
         name: Name of the scenario.
-        n_frames: Number of frames that are taken and written as the server sends them; 0: none.
+        n_frames: Number of frames that are taken and serialised as for the server; 0: none.
     """
     from sysgym.bench.contenders import parse_contender
     from sysgym.live.pacing import Mailbox
@@ -40,27 +40,27 @@ def episode_cost(name: str, n_frames: int) -> tuple[float, int]:
 
 
 def unwatched_hop_ns(name: str) -> float:
-    """Return the processor time of a packet-hop of an episode without the view, ns."""
+    """Return the processor time of a packet-hop in an episode without the live view, ns."""
     elapsed_s, hops = episode_cost(name, 0)
     return 1e9 * elapsed_s / hops
 
 
 def watched_hop_ns(name: str) -> float:
-    """Return the same with as many frames as a page gets while the simulation runs as fast as it can, ns."""
+    """Return the processor time of a packet-hop with 25 frames per second of processor time, ns."""
     alone_s, _ = episode_cost(name, 0)
     elapsed_s, hops = episode_cost(name, max(round(FRAMES_A_SECOND * alone_s), LEAST_FRAMES))
     return 1e9 * elapsed_s / hops
 
 
 def frame_s(name: str) -> float:
-    """Return the processor time of a frame, s, from an episode with 750 of them."""
+    """Return the processor time of a frame, s, measured in an episode with 750 frames."""
     alone_s, _ = episode_cost(name, 0)
     elapsed_s, _ = episode_cost(name, 750)
     return max(elapsed_s - alone_s, 0.0) / 750
 
 
 def measurements() -> Iterator[tuple[str, str, Callable[[], float], str]]:
-    """Yield (figure, workload, measurement, unit)."""
+    """Yield figure, workload, function and unit of every measurement."""
     kinds: tuple[tuple[str, Callable[[str], float], str], ...] = (
         ("unwatched_hop_ns", unwatched_hop_ns, "ns"),
         ("watched_hop_ns", watched_hop_ns, "ns"),

@@ -59,7 +59,7 @@ def network_of(overrides: dict[str, Any], transport: str | Transport = "dctcp") 
 
 
 def hop_cost_s(overrides: dict[str, Any], transport: str | Transport = "dctcp") -> float:
-    """Return the processor time of a packet-hop with all overheads, s."""
+    """Return the processor time of a packet-hop including all overheads, s."""
     network = network_of(overrides, transport)
     packet_s = 12_000 / network.line_rate_bps[0]
     network.advance(4e-3 + SETTLE_PACKETS * packet_s)
@@ -70,10 +70,10 @@ def hop_cost_s(overrides: dict[str, Any], transport: str | Transport = "dctcp") 
 
 
 def costs_of_hop_and_ends_s() -> tuple[float, float]:
-    """Return the processor time of one hop, and of a packet's ends: sending, receiving, acknowledging.
+    """Return the processor time of a hop, and of a packet's ends (send, receive, acknowledge), in seconds.
 
-    A packet and its ACK cost ``hops * hop + ends``; the two costs are fitted by least squares to one flow on
-    paths of three lengths.
+    A packet and its ACK cost ``hops * hop + ends``. The two costs are fitted by least squares to measurements
+    of one flow on paths of three lengths.
     """
     import numpy as np
 
@@ -94,7 +94,7 @@ def cost_of_transport_s() -> float:
 
 
 def memory_bytes() -> float:
-    """Return the total memory of a precompiled program with 1,024 hosts on a fat-tree, one flow each."""
+    """Return the peak memory of a precompiled simulation of a fat-tree with 1,024 hosts, one flow each."""
     network_of({}).advance(1e-3)  # compile in this process if necessary
     done = subprocess.run([sys.executable, "-P", "-c", _LARGEST], check=True, capture_output=True, text=True)
     return float(done.stdout) * (1 if sys.platform == "darwin" else 1024)
@@ -116,7 +116,7 @@ def measurements() -> list[tuple[str, str, Callable[[], float], str]]:
 
 
 def _one_flow(topology: dict[str, Any]) -> dict[str, Any]:
-    """Return overrides for one flow from the first host to the last."""
+    """Return scenario overrides for a single flow from the first host to the last."""
     workload = {"kind": "incast", "senders": 1, "request_bytes": 2**40, "period_s": 7_000.0}
     rates = {"link_rate_bps": 10e9, "link_delay_s": 1e-5}
     return {"topology": {**topology, **rates}, "workload": workload}

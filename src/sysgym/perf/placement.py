@@ -1,8 +1,8 @@
 """Speed of placement and program synthesis on one core of this machine.
 
-A cost evaluation is the time of one all-reduce under one placement in closed form. A synthesis is P2's task
-(Xie et al., MLSys 2022) on 1,024 devices: the exact best program, of up to five steps, for the reduction over
-every axis under every placement; it starts with compiled code only.
+A cost evaluation computes the time of one all-reduce under one placement in closed form. A synthesis solves
+P2's task (Xie et al., MLSys 2022) on 1,024 devices: it finds the exact best program of up to five steps for
+the reduction over every axis under every placement. Only compilation is done in advance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SYSTEMS: dict[str, tuple[int, ...]] = {"p2-a100 4x16": (8, 8), "16x8x8": (16, 8,
 LARGEST_SYSTEM = "16x8x8"
 
 _PLACEMENTS = 20_000
-"""Placements evaluated in one call, with repetitions, as there are only a few."""
+"""Number of placements evaluated in one call; the few distinct placements are repeated."""
 
 _SIZE_BYTES = 1e9
 
@@ -58,7 +58,7 @@ def synthesis_s(system: str) -> float:
     from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
     from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
 
-    # Compile, or load from the cache.
+    # Compile the code, or load it from the cache.
     pair = Hierarchy("pair", (Level("gpu", 2, 300e9, 3e-6),))
     _synthesize(PlacementProblem(pair, (2,), (Reduction((0,), _SIZE_BYTES),)))
     problem = _problem(system)
@@ -81,7 +81,7 @@ def _synthesize(problem: PlacementProblem) -> None:
 
 
 def _problem(system: str) -> PlacementProblem:
-    """Return the system with a reduction of 1 GB over each axis."""
+    """Return a placement problem on a system, with a reduction of 1 GB over each axis."""
     from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
     from sysgym.emulator.accelerators.presets import get_preset
     from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction

@@ -1,5 +1,5 @@
-"""Studies: experiments that are not part of the benchmark's suites or extend them.
+"""Studies: experiments that extend the benchmark's suites or are independent of them.
 
-Each is a module or a folder. Some apply to every family (determinism, distillation, robustness, stress), the
-others to one.
+Each study is a module or a package. Some apply to every family (determinism, distillation, robustness and
+stress), the others to one family.
 """

@@ -1,9 +1,10 @@
 """Study of distillation: a small student compared with its teacher and two controls.
 
-After Ruffy and Chahal (arXiv 1912.10850): equal budgets, several seeds, and always two controls. One is the
-student's network trained by reinforcement learning alone, with as many environment steps; the other is a
-larger student, distilled in the same way. All are evaluated on the same held-out episodes. A student also
-benefits from the steps of its teacher's training, so their number is the default budget of every arm.
+The method follows Ruffy and Chahal (arXiv 1912.10850): equal budgets, several seeds and two controls. One
+control is the student's network trained by reinforcement learning alone, with the same number of environment
+steps; the other is a larger student, distilled in the same way. All policies are evaluated on the same
+held-out episodes. A student also benefits from the steps of its teacher's training, so their number is the
+default budget of every arm.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Survey:
         return self.larger if arm == LARGER else self.recipe.hidden
 
     def identity(self, arm: str, seed: int) -> dict[str, Any]:
-        """Return the values by which a result on disk is recognised as one of this run."""
+        """Return the values that identify a result on disk as one of this run."""
         settings: dict[str, Any] = {"n_episodes": self.n_episodes}
         if arm != TEACHER:
             settings |= asdict(self.recipe) | {"hidden": list(self.hidden(arm)), "seed": seed}
@@ -104,7 +105,7 @@ class Result:
         returns: Returns of the held-out episodes, in the order of their seeds.
         n_parameters: Number of weights and biases.
         int8_bytes: Size of its tables in C with 8-bit integers.
-        total_steps: Number of environment steps it was trained on.
+        total_steps: Number of environment steps of the training.
         difference: Mean difference from the teacher's actions; None if it was not measured.
         wall_s: Wall time of training and evaluation, s.
     """
@@ -151,7 +152,7 @@ def _finished(survey: Survey, arm: str, seed: int) -> Result | None:
     """Return the result on disk, or None if there is none.
 
     Raises:
-        SysgymError: The result is of another study.
+        SysgymError: The result belongs to another study, or the file is damaged.
     """
     folder = _folder(survey, arm, seed)
     if not (folder / FINISHED).is_file():
@@ -213,7 +214,7 @@ def _run(survey: Survey, arm: str, seed: int, told: Callable[[int], None]) -> Re
 
 
 def _train_alone(survey: Survey, folder: Path, seed: int, told: Callable[[int], None]) -> Path:
-    """Train the student's network by the teacher's algorithm, for as many steps as the student."""
+    """Train the student's network with the teacher's algorithm, for as many steps as the student."""
     meta = survey.teacher.meta
     names = ("features", "history", "reward")
     chosen = {name: meta.env_kwargs[name] for name in names if name in meta.env_kwargs}
@@ -260,7 +261,7 @@ class Line:
         arm: Arm of the study.
         n_parameters: Number of parameters of each network.
         int8_bytes: Size of its tables in C with 8-bit integers.
-        total_steps: Environment steps of each run.
+        total_steps: Number of environment steps of each run.
         score: Return, interquartile mean over runs and episodes.
         over_alone: Return minus that of the network trained alone, on the same episodes; None for this
             network itself.
@@ -279,7 +280,7 @@ class Line:
 
 
 def lines_of(results: Sequence[Result]) -> list[Line]:
-    """Return the results by arm, the teacher's last."""
+    """Return the results of each arm; those of the teacher are last."""
     samples: dict[str, NDArray[np.float64]] = {
         arm: np.array([one.returns for one in results if one.arm == arm]) for arm in (*ARMS, TEACHER)
     }
@@ -307,7 +308,7 @@ def lines_of(results: Sequence[Result]) -> list[Line]:
 
 
 def verdict(lines: Sequence[Line]) -> str:
-    """Return one sentence on whether distillation gained anything over training alone, with its interval."""
+    """Return a sentence on the gain of distillation over training alone, with its interval."""
     by_arm = {line.arm: line for line in lines}
     gain = by_arm[STUDENT].over_alone
     assert gain is not None

@@ -24,7 +24,7 @@ EPISODE = "an episode of this study"
 
 
 class KeptJob(Protocol):
-    """Job of one episode; its row has the episode's key."""
+    """Job of one episode, whose row is stored with the episode's key."""
 
     @property
     def label(self) -> str:
@@ -32,7 +32,7 @@ class KeptJob(Protocol):
 
     @property
     def key(self) -> str:
-        """Key by which a row is recognised as one of this episode."""
+        """Key that identifies the row of this episode."""
 
     @property
     def scenario(self) -> Mapping[str, Any]:
@@ -43,7 +43,7 @@ class KeptJob(Protocol):
 
 
 class KeptRow(Strict):
-    """Fields that every line of a file of rows has."""
+    """Fields of every line of a file of rows."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -51,7 +51,7 @@ class KeptRow(Strict):
 
 
 class KeptStudy(Protocol):
-    """Study whose rows are kept in a file of its folder."""
+    """Study whose rows are stored in a file of its folder."""
 
     @property
     def rows_file(self) -> str:
@@ -63,7 +63,7 @@ class KeptStudy(Protocol):
 
     @property
     def one_at_a_time(self) -> bool:
-        """Whether episodes disturb each other, so that none runs beside another."""
+        """Whether episodes would disturb each other and must run one at a time."""
 
     def jobs(self) -> Sequence[KeptJob]:
         """Return the jobs of all episodes."""
@@ -77,21 +77,21 @@ def run_kept(
     plugins: Sequence[PluginFile] = (),
     tell: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run all episodes of a study whose rows are not in its folder yet, and append theirs.
+    """Run all episodes of a study that have no row in its folder yet, and append their rows.
 
     Args:
         study: The study.
-        folder: Folder of the rows; it is made.
+        folder: Folder of the rows; it is created if it does not exist.
         n_workers: Number of processes.
-        plugins: The user's files.
+        plugins: Plugin files of the user.
         tell: Callback with the number of finished episodes and of all episodes.
 
     Returns:
         The rows, in the order of the study's jobs.
 
     Raises:
-        SysgymError: An episode failed, and the rows of the others are kept; or the file is invalid, or
-            another process writes to its folder.
+        SysgymError: An episode failed (the rows of the others are stored), the file is invalid, or another
+            process writes to its folder.
         StorageError: The file cannot be written.
     """
     jobs = study.jobs()
@@ -129,12 +129,12 @@ def packed_name(path: Path) -> Path:
 def open_kept(
     path: Path, fields: type[KeptRow], what: str = EPISODE
 ) -> Iterator[tuple[list[dict[str, Any]], LineFile]]:
-    """Lock the folder of a file of rows; yield its rows and the file, to which more can be appended.
+    """Lock the folder of a file of rows; yield the stored rows and the file, opened for appending.
 
     A compressed file is unpacked first.
 
     Args:
-        path: The file; its folder is made.
+        path: The file; its folder is created if it does not exist.
         fields: As in :func:`read_kept`.
         what: As in :func:`read_kept`.
 
@@ -153,12 +153,15 @@ def open_kept(
 
 
 def read_kept(path: Path, fields: type[KeptRow], what: str = EPISODE) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file and the length of its complete lines; a kill can cut the last one.
+    """Return the rows of a file and the length of its complete lines, in bytes.
+
+    An incomplete last line, left by a killed process, is ignored.
 
     Args:
-        path: The file; it need not exist. Entries of the leaderboard have it compressed, under a longer name.
+        path: The file; it need not exist. If there is only a compressed file, as in entries of the
+            leaderboard, that file is read.
         fields: Fields of a row.
-        what: What a row is, for the error.
+        what: Description of a row, for error messages.
 
     Raises:
         SysgymError: A line is invalid.

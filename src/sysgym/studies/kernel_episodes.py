@@ -1,4 +1,4 @@
-"""Episodes on the kernel, kept in a file so that an interrupted study continues where it was."""
+"""Metrics of episodes on the kernel, stored in a file so that an interrupted study can be resumed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class _Line(KeptRow):
 class KernelEpisodes:
     """Metrics of episodes on the kernel, by scenario, contender and seed.
 
-    The kernel's episodes take as long as they last, and their timing is not repeatable, so they are played
-    once. They count as long as the kernel's programs of this package are the same.
+    Episodes on the kernel run in real time and their timing is not repeatable, so each is run only once.
+    Stored metrics are valid as long as the package's programs for the kernel are unchanged.
 
     Args:
         folder: Results folder; the file is ``kernel.jsonl`` in it.
@@ -46,13 +46,13 @@ class KernelEpisodes:
         self._metrics: dict[str, dict[str, float]] = {row["key"]: row["metrics"] for row in rows}
 
     def get(self, scenario: CongestionScenario, contender: Contender, seed: int) -> dict[str, float] | None:
-        """Return the metrics of an episode; None if it was not played."""
+        """Return the metrics of an episode; None if it has not been run."""
         return self._metrics.get(self._key(scenario, contender, seed))
 
     def add(
         self, scenario: CongestionScenario, contender: Contender, seed: int, metrics: Mapping[str, float]
     ) -> None:
-        """Keep the metrics of an episode.
+        """Store the metrics of an episode.
 
         Raises:
             StorageError: The file cannot be written.
@@ -71,7 +71,7 @@ class KernelEpisodes:
 
 
 def programs_sha256() -> str:
-    """Return the digest of the sources of the kernel's programs."""
+    """Return the SHA-256 digest of the sources of the package's programs for the kernel."""
     digest = hashlib.sha256()
     for path in sorted(SOURCES.rglob("*.[ch]")):
         digest.update(path.name.encode() + path.read_bytes())

@@ -1,4 +1,4 @@
-"""Facts about a congestion control law that the program finds out: what it asks of switches and kernels."""
+"""Requirements of a congestion control law on switches and kernels, derived from its declaration."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class LawFacts(NamedTuple):
     """Facts about a law.
 
     Attributes:
-        marks: Whether its packets may be marked by switches (ECN).
-        switches: Whether it needs more of switches than marks: telemetry, trimming or classes.
-        kernel: Whether the Linux backend can play it with the same constants, in the kernel itself or by an
+        marks: Whether switches may mark its packets (ECN).
+        switches: Whether it requires more of switches than marks: telemetry, trimming or classes.
+        kernel: Whether the Linux backend can run it with the same constants, in the kernel itself or by an
             eBPF program of the package.
     """
 
@@ -26,7 +26,7 @@ class LawFacts(NamedTuple):
 
 
 def facts_of(transport: Transport) -> LawFacts:
-    """Return the facts about a law, from its declaration, by which the simulator treats its packets."""
+    """Return the facts about a law, from the declaration that determines its packets in the simulator."""
     switches = transport.needs_int or transport.needs_trimming or transport.needs_classes > 1
     return LawFacts(transport.ecn_capable, switches, _is_on_kernel(transport))
 
@@ -42,5 +42,5 @@ def _is_on_kernel(transport: Transport) -> bool:
     try:
         in_fixed_point(transport.name, transport.parameters)
     except SysgymError:
-        return False  # constants beyond those that the program can hold
+        return False  # constants outside the range of the eBPF program
     return True

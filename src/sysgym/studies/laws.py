@@ -1,4 +1,4 @@
-"""Laws that studies play: transports of contenders, and which of them can share a network."""
+"""Laws in studies: transports of contenders, and a test of whether two laws can share a network."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.families import get_family
 
 SHIPPED_FOR = "dumbbell-10g"
-"""Scenario for which the package's policies of learned laws are taken, where networks are drawn."""
+"""Scenario whose shipped policies of learned laws are used on random networks and links."""
 
 
 def transport_of(law: Contender) -> Transport:
-    """Return the transport of a contender that sets no rates: a classic, a user's own, or a learned law.
+    """Return the transport of a contender that sets no rates: a classical, a learned or a user's law.
 
     Raises:
-        SysgymError: It is a controller of a whole network, or a law under one.
+        SysgymError: The contender is a controller of a whole network, or a law under such a controller.
     """
     transports = get_family("congestion").transports
     assert transports is not None
@@ -45,17 +45,18 @@ def transports_of(texts: Sequence[str], scenario: str) -> dict[str, Transport]:
 
     Args:
         texts: The contenders.
-        scenario: Name of a scenario, for which the package's checkpoints are chosen.
+        scenario: Name of the scenario whose shipped checkpoints are used.
 
     Raises:
-        SysgymError: One is unknown, its checkpoint is unreadable, or it is a controller of a whole network.
+        SysgymError: A contender is unknown, has an unreadable checkpoint, or is a controller of a whole
+            network.
     """
     laws = [parse_contender(text, (), "congestion").with_shipped(scenario) for text in texts]
     return {law.name: transport_of(law) for law in laws}
 
 
 def can_share(scenario: CongestionScenario, first: Transport, second: Transport) -> bool:
-    """Return whether two laws can share a network: one of them has what the other needs."""
+    """Return whether two laws can share a network: one of them provides what the other requires."""
     try:
         common_first(scenario, first, second)
     except SysgymError:

@@ -1,8 +1,8 @@
 """Study of neighbours: how the flows of two congestion control laws share a network.
 
-Half of a scenario's long-lived flows play one law and half the other. A law that starves others cannot be
-deployed beside them, one that starves itself gains nothing by its short queues; neither shows where all flows
-play the same law, as in the suites.
+Half of a scenario's long-lived flows use one law and half the other. A law that starves others cannot be
+deployed beside them, and a law that is starved gains nothing from short queues. Neither effect is visible if
+all flows use the same law, as in the suites.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from sysgym.studies.laws import can_share, transport_of
 
 ROWS = "neighbours.jsonl"
 FAIR_SHARES = 0.5, 1.5
-"""Goodput of a law's flows over the mean of all flows, between which each of two laws has at least half of
-its fair share."""
+"""Range of the goodput of a law's flows, relative to the mean of all flows, in which each of two laws has at
+least half of its fair share."""
 
 
 class _FactFields(Strict):
@@ -69,9 +69,10 @@ class NeighboursJob:
     Attributes:
         scenario: Resolved scenario.
         scenario_sha256: Digest of the scenario.
-        laws: The two laws; twice the same for a law among its own flows.
+        laws: The two laws; twice the same law if all flows use it.
         duration_s: Simulated time.
-        seed: Seed of the flows' starts. The first law has the flows with even numbers if it is even.
+        seed: Seed of the flows' start times. The first law has the flows with even numbers if the seed is
+            even, otherwise those with odd numbers.
     """
 
     scenario: Mapping[str, Any]
@@ -87,7 +88,7 @@ class NeighboursJob:
 
     @property
     def key(self) -> str:
-        """Key by which a row is recognised as one of this episode."""
+        """Key that identifies the row of this episode."""
         laws = [law.identity for law in self.laws]
         parts = (self.scenario_sha256, laws, self.duration_s, self.seed)
         return json.dumps([*parts, *must_match(versions())], sort_keys=True)
@@ -117,10 +118,10 @@ class Neighbours:
 
     Attributes:
         scenario: Scenario with an even number of long-lived flows.
-        laws: Laws of which every pair is played.
+        laws: Laws, of which pairs share the network.
         duration_s: Simulated time of an episode.
         n_seeds: Number of episodes for each pair, from seed 0 on.
-        beside: Laws beside which the others are played, among ``laws``; empty: all.
+        beside: Subset of ``laws``; every pair of different laws contains one of these; empty: all.
     """
 
     rows_file: ClassVar[str] = ROWS
@@ -157,7 +158,7 @@ class Neighbours:
         self.pairs()
 
     def pairs(self) -> list[tuple[Contender, Contender]]:
-        """Return the pairs that can share a network, every law beside itself among them.
+        """Return the pairs of laws that can share a network, including every law with itself.
 
         Raises:
             SysgymError: A contender is not a law of single flows.
@@ -172,7 +173,7 @@ class Neighbours:
         return [pair for pair in pairs if pair[0] is pair[1] or (beside & set(pair) and can_meet(*pair))]
 
     def jobs(self) -> list[NeighboursJob]:
-        """Return the episodes, seed by seed."""
+        """Return the jobs of all episodes, seed by seed."""
         resolved, digest, pairs = self.scenario.resolved(), self.scenario.sha256(), self.pairs()
         return [
             NeighboursJob(resolved, digest, pair, self.duration_s, seed)
@@ -182,7 +183,7 @@ class Neighbours:
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of a folder; none if it has no file of them.
+    """Return the rows of a folder; empty if it has no file of rows.
 
     Raises:
         SysgymError: A line is not a row.
@@ -191,7 +192,7 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def shares(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Interval]:
-    """Return the share of every law beside every other one, with its interval over seeds.
+    """Return the share of every law beside every other law, with its interval over seeds.
 
     Args:
         laws: Names of the laws.
@@ -214,12 +215,12 @@ def shares(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[tuple
 def tables(
     laws: Sequence[str], rows: Sequence[Mapping[str, Any]], *, intervals: bool = True
 ) -> Iterator[Table]:
-    """Return the table of shares, and that of every law among its own flows.
+    """Yield the table of shares, and the table of every law among its own flows.
 
     Args:
         laws: Names of the laws.
         rows: Rows from :func:`~sysgym.studies.kept_rows.run_kept`.
-        intervals: Whether shares have their intervals, which makes the table wide.
+        intervals: Whether to include intervals of the shares, which make the table wide.
     """
     found = shares(laws, rows)
     title = "Share of the law (row) beside its neighbour (column); 1 is fair, 2 is everything"
@@ -260,7 +261,7 @@ MET_ALL, MET_NONE = "shares with all of them", "met none of the others"
 
 
 def verdicts(laws: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each law: its share and the neighbours with which it does not get along."""
+    """Return a sentence for each law, with the neighbours that it starves and those that starve it."""
     found = shares(laws, rows)
     low, high = FAIR_SHARES
     sentences = []

@@ -1,4 +1,4 @@
-"""Picture of the shares of laws beside each other: a map with a row for each law."""
+"""Picture of the shares of laws beside each other: a heat map with a row for each law."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLOURS = "PuOr"
 
 
 def draw(laws: Sequence[str], shares: Mapping[tuple[str, str], Interval]) -> Picture:
-    """Draw the map: the share of the row's law beside the column's.
+    """Draw a heat map of the share of the row's law beside the column's law.
 
     Args:
         laws: Names of the laws.

@@ -1,15 +1,16 @@
 """Study of NURD's released evaluation and its four leaks, to show the effect of each.
 
-The code released with NURD (y-ding/nurd-mlsys22-code, e76bbe2) scores with knowledge that is not available
-while a job runs. Described here from its behaviour, each as a switch:
+The evaluation released with NURD (y-ding/nurd-mlsys22-code, e76bbe2) uses knowledge that is not available
+while a job runs. It has four leaks, described here from the behaviour of the code, which can be enabled
+separately:
 
-- ``features``: a row's mean is divided by the task's final latency and not by the time elapsed;
+- ``features``: a row's mean is divided by the task's final latency instead of the elapsed time;
 - ``scaling``: features and latencies are scaled by the extremes of all tasks at their completion;
-- ``filter``: stragglers with few windows and others with many are dropped before scoring;
-- ``lateness``: a flag counts at any checkpoint, also after its task has run for the threshold.
+- ``filter``: stragglers with few windows and other tasks with many windows are dropped before scoring;
+- ``lateness``: a flag counts at any checkpoint, even after its task has run for the threshold.
 
-Its checkpoints are rows of each task's own series, as if all tasks began at once. Such figures must not be
-compared with any others, and are never written among a benchmark's rows.
+The checkpoints of the released code are rows of each task's own series, as if all tasks began at the same
+time. Its figures must not be compared with any others, and are never stored among a benchmark's rows.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from sysgym.scenarios import StragglerScenario, Suite, load_scenario
 LEAKS = ("features", "scaling", "filter", "lateness")
 AGENTS = ("gbtr", "nurd", "nurd_nc")
 COLUMNS = ("honest", "no leak", *LEAKS, "all four")
-"""Columns; ``honest``: the environment; ``no leak``: the released loop with every leak corrected."""
+"""Columns of the table; ``honest``: the environment; ``no leak``: the released loop without any leak."""
 
 PREDICTION = "sysgym/StragglerPrediction-v0"
 WARM_UP = 0.04
@@ -56,7 +57,7 @@ WARNING = (
 
 
 class Scored(NamedTuple):
-    """F1 of one job: agent and column -> value."""
+    """F1 scores of one job, by agent and column."""
 
     scenario: str
     seed: int
@@ -79,7 +80,7 @@ class Rows:
 
 
 def rows_of(job: Job, *, leaked: bool) -> Rows:
-    """Return cumulative means; leaked ones are divided by the final latency.
+    """Return the cumulative means of a job's counters; with the leak, divided by the final latency.
 
     Args:
         job: The job; only first attempts count.
@@ -102,8 +103,8 @@ def flagged_at(
     Args:
         job: The job.
         threshold_s: Least latency of a straggler.
-        features: Whether this leak is enabled.
-        scaling: Whether this leak is enabled.
+        features: Whether the leak ``features`` is enabled.
+        scaling: Whether the leak ``scaling`` is enabled.
     """
     rows = rows_of(job, leaked=features)
     early = job.latency_s <= np.quantile(job.latency_s, WARM_UP)
@@ -189,7 +190,7 @@ def f1_of(
 
 
 def score(scenario: StragglerScenario, seed: int) -> Scored:
-    """Return every agent's F1 on one job in every column's evaluation."""
+    """Return the F1 of every agent on one job, for every column."""
     found: dict[tuple[str, str], float] = {}
     env: Any = gym.make(PREDICTION, scenario=scenario, split="test", disable_env_checker=True)
     for agent in AGENTS:
@@ -208,7 +209,7 @@ def score(scenario: StragglerScenario, seed: int) -> Scored:
 
 
 def _scorings(*, features: bool, scaling: bool) -> Iterator[tuple[str, bool, bool]]:
-    """Yield the columns whose flags use these two leaks: name, whether filter and lateness are enabled."""
+    """Yield the columns that use flags with these leaks: name, and whether to enable filter and lateness."""
     if features and scaling:
         yield "all four", True, True
     elif features or scaling:
@@ -220,11 +221,11 @@ def _scorings(*, features: bool, scaling: bool) -> Iterator[tuple[str, bool, boo
 def evaluate(
     suite: Suite, n_seeds: int | None, n_workers: int, progress: Callable[[int, int], None]
 ) -> list[Scored]:
-    """Score the jobs of a suite's straggler predictions.
+    """Score the jobs of a suite's straggler prediction tasks.
 
     Args:
         suite: The suite.
-        n_seeds: Number of jobs of every task; None: the suite's.
+        n_seeds: Number of jobs of every task; None: that of the suite.
         n_workers: Number of processes.
         progress: Callback with the number of finished jobs and of all jobs.
 

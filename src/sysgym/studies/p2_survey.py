@@ -1,10 +1,10 @@
 """Survey of P2's problem: effect of placement, effect of programs, and accuracy of the cost model's ranking.
 
-A row is a system with axes of parallelism and the axes that are reduced; a case is a row under one
-placement. Systems and axes are of the kind that P2 uses (Xie et al., MLSys 2022, arXiv 2110.10548): two and
-four nodes of 16 A100, of 8 V100. P2 measured hardware; here the closed-form cost model gives the cost of
-programs, and the flow-level simulation shows how well this model ranks them. It is P2's problem, not a
-repetition of its experiment.
+A row is a system with axes of parallelism and the axes that are reduced; a case is a row under one placement.
+Systems and axes are similar to those of P2 (Xie et al., MLSys 2022, arXiv 2110.10548): two and four nodes of
+16 A100 or of 8 V100. P2 measured hardware. Here, the closed-form cost model computes the cost of programs,
+and the flow-level simulation shows how well this model ranks them. The survey therefore does not repeat P2's
+experiment.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RANKED_SIZES_BYTES = (1e5, 1e7, 1e9)
 """Vector sizes for comparing the model's ranking with the simulation; latency dominates small ones."""
 STEPS = 5
 IMPROVES = 1.02
-"""Least speed-up for a program to beat the all-reduce."""
+"""Minimum speed-up for a program to count as faster than the all-reduce."""
 SAME = 1e-3
 """Simulated times that differ by less than this share count as ties."""
 TOPS = (1, 3, 10)
@@ -49,7 +49,7 @@ AXES: dict[tuple[str, int], tuple[tuple[int, ...], ...]] = {
     ("p2-v100", 2): ((4, 4), (8, 2), (2, 8), (4, 2, 2)),
     ("p2-v100", 4): ((8, 4), (4, 8), (16, 2), (2, 16), (8, 2, 2), (4, 4, 2)),
 }
-"""Preset and nodes -> axes of parallelism."""
+"""Axes of parallelism by preset and number of nodes."""
 
 
 class Placed(NamedTuple):
@@ -80,9 +80,9 @@ class Case:
         best_s: Time of the best program.
         best: Best program as text.
         ranks: For each of the ranked sizes, rank (from 0) in the model of the program that is the fastest in
-            the simulation; None if there is only one program.
-        errors: For each of the ranked sizes, ratio of the model's to the simulated time of the model's first
-            program.
+            the simulation; None if all simulated times count as ties.
+        errors: For each of the ranked sizes, ratio of the model's to the simulated time, for the program that
+            the model ranks first.
     """
 
     all_reduce_s: float
@@ -180,7 +180,7 @@ def survey(_folder: Path, n_workers: int, progress: Progress) -> list[Page]:
 
 
 def summary(rows: Sequence[Row]) -> Page:
-    """Return the figures of P2's abstract, computed from these rows, beside P2's."""
+    """Return the figures of P2's abstract, computed from these rows, beside those of P2."""
     cases = [case for row in rows for case in row.cases]
     better = [case.speedup for case in cases if case.speedup >= IMPROVES]
     widest = max(rows, key=lambda row: row.range)
@@ -203,7 +203,7 @@ def summary(rows: Sequence[Row]) -> Page:
 
 
 def ranking(cases: Sequence[Case]) -> Page:
-    """Return how often the simulation's fastest program is among the model's first few."""
+    """Return a table of how often the simulation's fastest program is among the model's first programs."""
     lines = []
     for index, size_bytes in enumerate(RANKED_SIZES_BYTES):
         ranked = [case.ranks[index] for case in cases]

@@ -1,8 +1,9 @@
 """Comparison of the simulator with the Linux kernel on the same scenario files.
 
 Every pair of scenario and transport is run with the same seeds on both backends, without an agent; ``neural``
-is the law included in the package. Then a policy trained on the simulator is run on both. Seeds determine the
-traffic, but the kernel's timing is not repeatable, so both columns are means over seeds.
+and ``adaptive_target`` are learned laws of the package. Then policies trained on the simulator are run on
+both backends. Seeds determine the traffic, but the kernel's timing is not repeatable, so all values are means
+over seeds.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "0.1 % at random": (DUMBBELL, {"faults.loss_probability": 0.001}),
     "1 % at random": (DUMBBELL, {"faults.loss_probability": 0.01}),
 }
-"""Variants that lose packets: in the buffer of an incast, or at random on every link of a dumbbell.
+"""Variants with packet loss: in the buffer of an incast, or at random on every link of a dumbbell.
 
-Answers that continue a connection begin with the window that it had."""
+On persistent connections, an answer begins with the congestion window of the previous answer."""
 
 LOSS_SEEDS = tuple(range(20_000, 20_020))
-"""More than :data:`SEEDS`: which packets are lost differs a lot between episodes."""
+"""Seeds of :data:`LOSSES`; more than :data:`SEEDS`, because losses vary a lot between episodes."""
 
 LOSS_TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "neural", "adaptive_target")
 LOSS_METRICS = (
@@ -92,7 +93,7 @@ METRICS = {
 TRANSFER_SCENARIO = "linux-dumbbell-100m"
 TRANSFER_STEPS = 100_000
 TRANSFER_TRAININGS = (0, 1, 2)
-"""Seeds of the trainings; the quick form has the first only."""
+"""Seeds of the trainings; :func:`quick` uses only the first."""
 
 TRANSFER_AGAINST = ("cubic", "dctcp", "neural")
 TRANSFER_METRICS = ("goodput_bps", "queue_mean_bytes", "queue_p99_bytes", "rtt_mean_s", "drop_fraction")
@@ -106,13 +107,13 @@ GOALS = {
     "fct_slowdown_p99": 0.2,
     "round_completion_mean_s": 0.2,
 }
-"""Metric -> largest relative difference between the backends."""
+"""Goals by metric: maximum relative difference between the backends."""
 
 TIMEOUTS_FACTOR = 1.5
-"""Goal for time-outs."""
+"""Goal for time-outs: maximum ratio between the backends."""
 
 TIMEOUTS_OFFSET = 0.5
-"""Time-outs that count more on both backends, so that 0 and 0.2 are alike."""
+"""Number added to the time-outs of both backends, so that 0 and 0.2 count as similar."""
 
 CALM_GOALS = (
     "goodput_bps",
@@ -136,11 +137,11 @@ _NORMAL_975 = 1.96
 
 LEARNED = ("neural", "adaptive_target")
 EQUAL = 0.01
-"""Contenders whose means are within this share of the best count as equal winners."""
+"""Relative difference from the best mean within which contenders count as equal winners."""
 
 
 class Difference(NamedTuple):
-    """A difference between the backends, and half its 95 % interval by linear error propagation."""
+    """Difference between the backends, and half its 95 % interval by linear error propagation."""
 
     value: float
     margin: float
@@ -182,9 +183,9 @@ class Measured:
         return Difference(ratio - 1.0, _NORMAL_975 * math.hypot(of_simulated, of_real * ratio) / real)
 
     def judged(self, metric: str) -> Difference | None:
-        """Return the difference as it is held against the goal.
+        """Return the difference in the form that is compared with the goal.
 
-        Of time-outs, the logarithm of their ratio to the base of the goal's factor.
+        For time-outs, this is the logarithm of their ratio to the base :data:`TIMEOUTS_FACTOR`.
         """
         if metric != "timeouts":
             return self.relative(metric)
@@ -208,12 +209,13 @@ class Measured:
 
 
 def survey(folder: Path, _n_workers: int, progress: Progress) -> list[Page]:
-    """Return a page for each scenario and one for the policy; the kernel runs one network at a time.
+    """Return pages for each scenario, for losses, winners and goals, and for the trained policies.
 
     Args:
-        folder: Results folder; the kernel's episodes are kept in it, so that an interrupted survey continues.
-        _n_workers: Not used.
-        progress: Callback of progress.
+        folder: Results folder; the kernel's episodes are stored in it, so that an interrupted survey can be
+            resumed.
+        _n_workers: Not used: the kernel runs one network at a time.
+        progress: Callback with the number of finished parts and of all parts.
 
     Raises:
         BackendUnavailable: The kernel backend is not available.
@@ -245,12 +247,12 @@ def survey(folder: Path, _n_workers: int, progress: Progress) -> list[Page]:
 
 
 def quick(folder: Path, _n_workers: int, progress: Progress) -> list[Page]:
-    """Return the page for the policy only, in about a minute.
+    """Return only the page for a trained policy, in about a minute.
 
     Args:
-        folder: Results folder; the kernel's episodes are kept in it.
+        folder: Results folder; the kernel's episodes are stored in it.
         _n_workers: Not used.
-        progress: Callback of progress.
+        progress: Callback with the number of finished parts and of all parts.
 
     Raises:
         BackendUnavailable: The kernel backend is not available.
@@ -267,7 +269,7 @@ def quick(folder: Path, _n_workers: int, progress: Progress) -> list[Page]:
 
 
 def shipped_contender(transport: str, scenario: str) -> Contender:
-    """Return a contender by name; a learned one with the package's checkpoint for the scenario."""
+    """Return a contender by name; a learned one has the package's checkpoint for the scenario."""
     return parse_contender(transport, (), "congestion").with_shipped(scenario)
 
 
@@ -278,12 +280,12 @@ def on_both_backends(
     overrides: Mapping[str, Any] | None = None,
     seeds: Sequence[int] = SEEDS,
 ) -> Measured:
-    """Run a contender's episodes on the simulator and, unless they are kept, on the kernel.
+    """Run a contender's episodes on the simulator and, unless they are stored, on the kernel.
 
     Args:
         scenario: Name of a scenario.
         contender: The contender.
-        kept: The kernel's episodes.
+        kept: Stored episodes of the kernel.
         overrides: Changes of the scenario.
         seeds: Episode seeds.
     """
@@ -302,12 +304,12 @@ def _episodes(
     overrides: Mapping[str, Any] | None = None,
     seeds: Sequence[int] = SEEDS,
 ) -> Iterator[dict[str, float]]:
-    """Run the seeds one after another and yield the metrics of each.
+    """Run the episodes of some seeds one after another and yield the metrics of each.
 
     Args:
         scenario: Name of a scenario.
         contender: The contender.
-        kept: The kernel's episodes, on which they run; None: they run on the simulator.
+        kept: Stored episodes of the kernel, where the others run; None: all run on the simulator.
         overrides: Changes of the scenario.
         seeds: Episode seeds.
     """
@@ -344,7 +346,7 @@ def _page(scenario: str, rows: Sequence[Measured]) -> Page:
 
 
 def _losses(measured: dict[str, list[Measured]]) -> Page:
-    """Return the scenarios that lose packets, one row for each variant and transport."""
+    """Return the page of variants with packet loss, with a row for each variant and transport."""
     rows = [
         (f"{variant}, {row.contender}", *(row.cell(metric) for metric in LOSS_METRICS))
         for variant, players in measured.items()
@@ -383,7 +385,7 @@ def _judged(
 
 
 def _counts(measured: Mapping[str, Sequence[Measured]], lost: Mapping[str, Sequence[Measured]]) -> Page:
-    """Return how many pairs of network and law are within the goals."""
+    """Return the page with the numbers of pairs of network and law within the goals."""
     groups = [(some, learned) for some in (measured, lost) for learned in (False, True)]
     titles = [
         f"{where}, {who}" for where in ("networks", "losses") for who in ("classical laws", "learned laws")
@@ -405,7 +407,7 @@ def _counts(measured: Mapping[str, Sequence[Measured]], lost: Mapping[str, Seque
 
 
 def _outside(measured: Mapping[str, Sequence[Measured]], losing: Collection[str]) -> Page:
-    """Return every pair of network and law that misses a goal, and whether its interval does, too."""
+    """Return the page with the pairs of network and law that miss a goal, and whether they do so clearly."""
     rows = tuple(
         (f"{title}, {row.contender}", metric, row.cell(metric), "yes" if beyond > margin else "no")
         for title, row, metric, beyond, margin in _judged(measured, losing)

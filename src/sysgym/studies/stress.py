@@ -38,7 +38,7 @@ FAILS_AT, WORKS_AT = 0.2, 0.6
 """Beginning and end of a link failure, as shares of the episode."""
 
 NOISES, DELAYS = (0.05, 0.2), (1, 4)
-"""Noise and delays that are tried if the user chooses no condition."""
+"""Default conditions: relative noise of observations, and delays of decisions."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Condition:
         fail_link: Name of a link that is down between FAILS_AT and WORKS_AT of the episode; empty: none.
         kernel: Whether to run on the Linux kernel.
         disturbance: Name of one of the family's own disturbances; empty: none.
-        strength: Its strength.
+        strength: Strength of this disturbance.
     """
 
     noise: float = 0.0
@@ -98,7 +98,7 @@ class Condition:
         self.scenario(scenario)
 
     def own(self, scenario: Scenario) -> Disturbance | None:
-        """Return the family's own disturbance.
+        """Return the family's own disturbance; None if the condition has none.
 
         Raises:
             UnknownName: The scenario's environment has no such disturbance.
@@ -106,7 +106,7 @@ class Condition:
         return own_disturbance(scenario, self.disturbance) if self.disturbance else None
 
     def scenario(self, scenario: Scenario) -> Scenario:
-        """Return the disturbed scenario: with the link failure added to its own, or with other values."""
+        """Return the scenario under the condition: with an added link failure, or with other values."""
         if self.fail_link:
             with_failure = load_entry(get_family(scenario.family).disturbances.link_failure)
             scenario = with_failure(scenario, self.fail_link, FAILS_AT, WORKS_AT)
@@ -114,7 +114,7 @@ class Condition:
         return scenario if own is None else own.applied(scenario, self.strength)
 
     def wrapped(self, env: Any, scenario: Scenario) -> Any:
-        """Return the environment as agents see it under the condition."""
+        """Return the environment with the wrappers of the condition."""
         can, own = get_family(scenario.family).disturbances, self.own(scenario)
         if own is not None:
             env = own.wrapped(env, self.strength)
@@ -136,7 +136,7 @@ def own_disturbance(scenario: Scenario, name: str) -> Disturbance:
 
 
 def default_conditions(scenario: Scenario) -> list[Condition]:
-    """Return the conditions that are tried if the user chooses none."""
+    """Return the default conditions of a scenario."""
     can = get_family(scenario.family).disturbances
     found = [Condition(noise=level) for level in NOISES if can.noise]
     found += [Condition(delay=level) for level in DELAYS if can.late_actions]
@@ -172,7 +172,7 @@ class StressJob:
 
     @property
     def key(self) -> str:
-        """Key by which a row is recognised as one of this episode."""
+        """Key that identifies the row of this episode."""
         condition = asdict(self.condition)
         parts = (self.scenario_sha256, self.split, self.contender.identity, condition, self.seed)
         return json.dumps([*parts, *must_match(versions())], sort_keys=True)
@@ -247,7 +247,7 @@ class Stress:
         return any(condition.kernel for condition in self.conditions)
 
     def jobs(self) -> list[StressJob]:
-        """Return the episodes, seed by seed."""
+        """Return the jobs of all episodes, seed by seed."""
         first, _ = self.scenario.splits[self.split].seeds
         resolved, digest = self.scenario.resolved(), self.scenario.sha256()
         return [
@@ -262,13 +262,13 @@ RETURN = Metric("return", "Return", True)
 
 
 class Sweep(NamedTuple):
-    """Strengths of one kind of disturbance, beginning with none.
+    """Strengths of one kind of disturbance.
 
     Attributes:
         name: Name for messages.
         axis: Meaning of the strengths, with their unit.
-        strengths: Strengths in ascending order; the one that changes nothing is among them.
-        places: Index of each strength's condition.
+        strengths: Strengths in ascending order, including the one without effect.
+        places: Index of the condition of each strength.
     """
 
     name: str
@@ -278,7 +278,7 @@ class Sweep(NamedTuple):
 
 
 def sweeps(stress: Stress) -> Iterator[Sweep]:
-    """Yield the kinds of disturbance of a study that have strengths; combined conditions belong to none."""
+    """Yield the strengths of every kind of disturbance in a study; combined conditions are not included."""
     kinds: dict[str, list[tuple[float, int]]] = {}
     axes: dict[str, tuple[str, float]] = {}
     for place, condition in enumerate(stress.conditions):
@@ -344,20 +344,20 @@ class Values:
         return found / self._units[metric.name].size
 
     def mean(self, metric: Metric, contender: int, condition: int) -> Interval:
-        """Return their mean with its interval."""
+        """Return the mean of a contender's episodes under a condition, with its interval."""
         return estimate(self.of_episodes(metric, contender, condition)[None], statistic=mean)
 
     def change(self, metric: Metric, contender: int, condition: int) -> Interval:
-        """Return the mean less that without a disturbance, paired by episode."""
+        """Return the mean minus the undisturbed mean, paired by episode."""
         own, clean = (self.of_episodes(metric, contender, place)[None] for place in (condition, 0))
         return paired_difference(own, clean, statistic=mean)
 
 
 def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
-    """Return the tables of a study, with intervals over seeds.
+    """Yield the tables of a study, with intervals over seeds.
 
-    First a table for each kind of disturbance with a line for each contender and a column for each strength;
-    then a table for each contender with a line for each condition.
+    The first tables, one for each kind of disturbance, have a line for each contender and a column for each
+    strength. The other tables, one for each contender, have a line for each condition.
 
     Args:
         stress: Settings of the study.

@@ -18,7 +18,7 @@ MOST_COLUMNS = 3
 SPREAD = 0.02
 """Distance between the points of neighbouring contenders, relative to the range of strengths."""
 LABEL_WIDTH = 42
-"""Number of letters after which the label of an axis is broken."""
+"""Maximum number of characters in a line of an axis label."""
 
 
 def draw(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Picture | None:

@@ -1,4 +1,4 @@
-"""Graders, one module a lab; each has ``PARTS``, and ``prepare`` if it simulates networks.
+"""Graders, one module for each lab, with ``PARTS``, and with ``prepare`` if it simulates networks.
 
-A grader computes every figure itself; what a submission's functions return is compared with it.
+A grader computes every figure itself, and compares the results of a submission's functions with it.
 """

@@ -1,4 +1,4 @@
-"""Checks of answers: their form first, then their values."""
+"""Checks of the form and the values of answers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sysgym.labs.submissions import Submission
 
 
 def number(value: Any, what: str) -> float:
-    """Return an answer that has to be a finite number.
+    """Check that an answer is a finite number, and return it.
 
     Raises:
-        SubmissionError: It is none.
+        SubmissionError: The answer is not a finite number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
         raise SubmissionError(f"{what}: expected a finite number, found {shown(value)}")
@@ -23,10 +23,10 @@ def number(value: Any, what: str) -> float:
 
 
 def numbers(value: Any, what: str, count: int | None = None) -> list[float]:
-    """Return an answer that has to be a list of finite numbers.
+    """Check that an answer is a list of finite numbers, and return it.
 
     Raises:
-        SubmissionError: It is none, or has another length.
+        SubmissionError: The answer is not such a list, or has another length.
     """
     if not isinstance(value, list) or count not in (None, len(value)):
         length = "" if count is None else f" of {count} numbers"
@@ -35,10 +35,10 @@ def numbers(value: Any, what: str, count: int | None = None) -> list[float]:
 
 
 def choice(value: Any, what: str, choices: Sequence[str]) -> str:
-    """Return an answer that has to be one of some texts, in lower case.
+    """Check that an answer is one of several texts, and return it in lower case.
 
     Raises:
-        SubmissionError: It is none.
+        SubmissionError: The answer is none of the texts.
     """
     if not isinstance(value, str) or value.lower() not in choices:
         raise SubmissionError(f"{what}: expected one of {', '.join(choices)}, found {shown(value)}")
@@ -58,14 +58,14 @@ def same_numbers(
     truth: Callable[..., float | Sequence[float]],
     tolerance: float = 0.01,
 ) -> Outcome:
-    """Compare a function of the submission with the truth, on several arguments.
+    """Compare a function of the submission with a reference function on several arguments.
 
     Args:
         submission: The submission.
-        name: The function.
+        name: Name of the function.
         cases: Arguments of each call.
-        truth: What the function should return: a number, or a list of them.
-        tolerance: Largest relative difference.
+        truth: Reference function; it returns a number or a list of numbers.
+        tolerance: Maximum relative difference.
     """
     count = 0
     for case in cases:

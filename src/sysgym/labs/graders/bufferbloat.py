@@ -1,4 +1,4 @@
-"""Grader of lab 1."""
+"""Grader of lab 1, bufferbloat."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from sysgym.labs.submissions import Submission
 LAWS = ("reno", "cubic", "bbr")
 
 USED_ALONE, USED_SHARED, LONGEST_DELAY = 0.98, 0.95, 0.25
-"""Least use of a link by one flow and by nine, and the longest mean delay of nine, in round trips.
+"""Minimum use of a link by one flow and by nine flows, and maximum mean delay of nine flows, in round trips.
 
-Over 12 draws BDP / sqrt(n) had at least 99.5 % alone, and 96.4 % with a delay of at most 0.21 for nine;
-0.6 BDP, which ignores the number of flows, at most 97.4 % and at least 0.33; BDP / n at most 94.8 % for nine.
+Over 12 draws, a buffer of BDP / sqrt(n) gave a use of at least 99.5 % for one flow, and of at least 96.4 %
+with a delay of at most 0.21 for nine. A buffer of 0.6 BDP, which ignores the number of flows, gave at most
+97.4 % for one flow and a delay of at least 0.33 for nine. A buffer of BDP / n gave at most 94.8 % for nine.
 """
 
 
 def prepare() -> None:
-    """Compile what the parts need."""
+    """Compile the code that the parts need."""
     link = Link(10e6, 0.03, 37_500.0)
     watch(link, "bbr", duration_s=0.1, samples=10)
     play(link, "reno", duration_s=0.1)
@@ -75,7 +76,7 @@ def _buffer(submission: Submission, seeds: Seeds) -> Outcome:
 
 
 def _with_chosen_buffer(submission: Submission, link: Link, seed: int) -> tuple[Played, float]:
-    """Return what happens with the submission's buffer, and the mean delay in round trips."""
+    """Return measurements with the submission's choice of a buffer, and the mean delay in round trips."""
     call = f"choose_buffer_bytes({link.bdp_bytes:.5g}, {link.flows})"
     size = number(submission.call("choose_buffer_bytes", link.bdp_bytes, link.flows), call)
     if not 0.0 < size <= 100.0 * link.bdp_bytes:

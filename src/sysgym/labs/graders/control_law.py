@@ -1,4 +1,4 @@
-"""Grader of lab 3; the law is read and compiled, never imported."""
+"""Grader of lab 3, congestion control laws; a law is parsed and compiled, never imported."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ N_HIDDEN = 6
 
 
 def prepare() -> None:
-    """Compile what the parts need."""
+    """Compile the code that the parts need."""
     for law in ("reno", "dctcp", "bbr"):  # the plain loop, and the one for laws that pace
         play(TUNED, law, duration_s=0.02)
 
 
 NO_USE, FULL_USE = 0.90, 0.98
-"""Use of a link up to which there are no points for it, and from which on there are all."""
+"""Use of a link up to which it earns no points, and from which on it earns all points."""
 
 
 def score(result: Played, link: Link) -> float:
     """Return the points of a law on a link: 50 for use, 30 for a short queue, 20 for equal shares.
 
-    Use counts steeply, or else a law that always halves, and leaves a tenth of the link idle, wins by its
-    short queue.
+    The points for use rise steeply. Otherwise, a law that always halves its window and leaves a tenth of the
+    link idle would win by its short queue.
     """
     full = min(max((result.used - NO_USE) / (FULL_USE - NO_USE), 0.0), 1.0)
     short = max(1.0 - result.delay_s / link.rtt_s, 0.0)
@@ -36,7 +36,7 @@ def score(result: Played, link: Link) -> float:
 
 
 def hidden_links(rng: np.random.Generator, count: int = N_HIDDEN) -> list[Link]:
-    """Draw links over three decades of rate, with 2 to 8 flows."""
+    """Draw links with rates over three decades, each with 2 to 8 flows."""
     found = []
     for exponent in np.linspace(7.0, 10.0, count):
         rate_bps = float(10.0 ** min(exponent + rng.uniform(-0.2, 0.2), 10.0))

@@ -1,4 +1,4 @@
-"""Grader of lab 2."""
+"""Grader of lab 2, DCTCP and its threshold."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from sysgym.labs.links import PACKET_BYTES, Link, play
 from sysgym.labs.submissions import Submission
 
 LEAST_USED, LONGEST_QUEUE = 0.996, 0.185
-"""Least use of every link, and the longest mean queue over the links, in bandwidth-delay products.
+"""Minimum use of every link, and maximum mean queue over the links, in bandwidth-delay products (BDP).
 
-Over 24 draws of the links, 16 flows used at least 99.8 % with BDP / 4, at most 99.5 % with BDP / 5 and at
+Over 24 draws of the links, 16 flows used at least 99.8 % with K = BDP / 4, at most 99.5 % with BDP / 5 and at
 most 98.5 % with the bound of BDP / 7. Eight flows used 100.0 % with BDP / 4 and at most 99.5 % with BDP / 7.
-The mean queue of BDP / 4 on all links is 0.22, that of the solution 0.16.
+The mean queue with BDP / 4 on all links is 0.22, that of the solution 0.16.
 """
 
 SHORTEST_S = 1e-4
 LONGEST_S = {2: 3e-4, 4: 3e-4, 8: 1.1e-4, 16: 1.3e-4}
-"""Number of flows -> longest round trip. The bound fails with many flows where windows are small."""
+"""Longest round trip by number of flows. The bound on K fails for many flows with small windows."""
 
 
 def prepare() -> None:
-    """Compile what the parts need."""
+    """Compile the code that the parts need."""
     play(Link(1e9, 1e-4, 1e5, 1e4), "dctcp", duration_s=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""Grader of lab 4."""
+"""Grader of lab 4, incast and tails."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
 
 LONGEST_SLOWDOWN = 1.2
-"""Largest mean slowdown; that of the largest windows that fit is about 1.1."""
+"""Maximum mean slowdown; that of the largest windows that fit is about 1.1."""
 
 LARGEST_WINDOWS = (3, 4, 6)
-"""Largest windows that fit. With 2 a window one smaller, a single packet, would lose round trips; with three
-neighbours, such as 3, 4 and 5, the constant 4 would be good enough."""
+"""Largest windows that fit. The value 2 is not used because a window that is one smaller, a single packet,
+would lose round trips. With consecutive values, such as 3, 4 and 5, the constant 4 would be good enough."""
 
 ROUNDS = 8
-"""Requests of one measurement. Buffers have room for 0.5 to 0.9 of a packet of every server more than the
-largest windows. Over 160 draws the mean slowdown of these was 1.04 to 1.18, and that of windows one packet
-larger 1.18 to 2.82, in one draw below the limit; over 60, that of windows one packet smaller 1.03 to 1.11."""
+"""Number of requests in one measurement.
+
+Buffers have room for the largest windows and 0.5 to 0.9 of a packet more for every server. Over 160 draws,
+the mean slowdown of the largest windows was 1.04 to 1.18, and that of windows one packet larger 1.18 to 2.82,
+below the limit in one draw. Over 60 draws, that of windows one packet smaller was 1.03 to 1.11.
+"""
 
 
 def prepare() -> None:
-    """Compile what the parts need."""
+    """Compile the code that the parts need."""
     play_rounds(Incast(4, 50, 4), "dctcp", rounds=1)
 
 

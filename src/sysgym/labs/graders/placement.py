@@ -1,4 +1,4 @@
-"""Grader of lab 8."""
+"""Grader of lab 8, placement of collectives."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _across(submission: Submission, seeds: Seeds) -> Outcome:
 
 
 def _matrices(value: Any, n_axes: int, n_levels: int, what: str) -> list[Matrix]:
-    """Return an answer that has to be a list of matrices."""
+    """Check that an answer is a list of matrices, and return it."""
     if not isinstance(value, list):
         raise SubmissionError(f"{what}: expected a list of matrices, found {shown(value)}")
     return [_matrix(one, n_axes, n_levels, what) for one in value]
@@ -130,7 +130,7 @@ def _times_s(problem: PlacementProblem) -> dict[Matrix, float]:
 
 
 def _drawn(rng: np.random.Generator) -> tuple[Hierarchy, tuple[int, ...]]:
-    """Draw a system of two or three levels, and two or three axes of more than one device on it."""
+    """Draw a system with two or three levels, and two or three axes with more than one device each."""
     n_levels = int(rng.integers(2, 4))
     sizes = [int(rng.choice([2, 4, 8] if n_levels == 3 else [4, 8, 16])) for _ in range(n_levels)]
     bandwidths = np.sort(10.0 ** rng.uniform(9.7, 11.6, n_levels))

@@ -1,4 +1,4 @@
-"""Grader of lab 5; a policy is read as data and played here, rules are asked in the submission's process."""
+"""Grader of lab 5, PPO; a policy is read as data and run here, rules are run in the submission's process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_POLICY_BYTES = 5_000_000
 
 
 def prepare() -> None:
-    """Compile what the parts need."""
+    """Compile the code that the parts need."""
     play_rule(lambda known: [0.3, 0.3])
 
 

@@ -1,4 +1,4 @@
-"""Grader of lab 6; it compares with the recorded runs, and with drawn ones."""
+"""Grader of lab 6, simulator and kernel; it uses the recorded runs and randomly drawn values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LEAST_DIFFERENCE, LEAST_ERRORS = 0.05, 2.0
 
 
 def difference(simulator: NDArray[np.float64], kernel: NDArray[np.float64]) -> list[float]:
-    """Return the relative difference of means, and its standard error, also over the kernel's mean."""
+    """Return the difference of means and its standard error, both relative to the kernel's mean."""
     mean = float(np.mean(kernel))
     variance = np.var(simulator, ddof=1) / len(simulator) + np.var(kernel, ddof=1) / len(kernel)
     return [float(np.mean(simulator) - mean) / mean, math.sqrt(variance) / mean]
 
 
 def differing_laws() -> list[str]:
-    """Return the laws whose mean queue differs in the recorded runs."""
+    """Return the laws whose mean queue differs between the backends in the recorded runs."""
     found = []
     for law in laws():
         queues = [values(law, backend, "queue_mean_bytes") for backend in (SIMULATOR, KERNEL)]

@@ -1,4 +1,4 @@
-"""Grader of lab 7."""
+"""Grader of lab 7, stragglers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sysgym.labs.submissions import Submission
 from sysgym.labs.thresholds import threshold
 
 N_JOBS = 32
-"""Hidden jobs; with fewer, the mean gain of a good rule differs by more from salt to salt."""
+"""Number of hidden jobs; with fewer jobs, the mean gain of a good rule would vary more between salts."""
 
 T = 2.04
 """97.5 % quantile of Student's distribution for :data:`N_JOBS` values."""
 
 CLOCK = 0.8
-"""Share of the threshold with which the clock does best on validation jobs."""
+"""Share of the threshold for which :func:`~sysgym.labs.jobs.clock` is the best on validation jobs."""
 
 
 def _so_far(cpu: NDArray[np.float64], starts: NDArray[np.int64], now: int) -> list[float]:
-    """Return the truth of the first part."""
+    """Return the reference answer of the first part."""
     found = []
     for row, start in zip(cpu, starts, strict=True):
         seen = row[start:now]

@@ -1,1 +1,1 @@
-"""Submissions before anything looks into them: files in folders, names and texts."""
+"""Intake of submissions: files in folders, names and texts."""

@@ -1,4 +1,4 @@
-"""Contents of submissions' files, which are never opened through a link."""
+"""Reading of submissions' files, which are never opened through a link."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ LARGEST_BYTES = 5_000_000
 
 
 class SubmissionError(SysgymError):
-    """A submission that cannot be graded as it is; says what to change."""
+    """Error in a submission that cannot be graded as it is; the message states what to change."""
 
 
 class LawError(SubmissionError):
-    """A congestion control law that is not of the language, or cannot be compiled: nothing of it has run."""
+    """Error in a congestion control law that violates the language or cannot be compiled, and has not run."""
 
 
 def content_of(path: Path) -> bytes:
     """Return the content of a submission's file.
 
     Raises:
-        SubmissionError: It is a link, a folder, a pipe or a device, is larger than :data:`LARGEST_BYTES`, or
-            cannot be read.
+        SubmissionError: The file is a link, a folder, a pipe or a device, is larger than
+            :data:`LARGEST_BYTES`, or cannot be read.
     """
     name = printable_name(path.name)
     content = beginning_of(path)
@@ -42,7 +42,7 @@ def content_of(path: Path) -> bytes:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a path is a regular file itself, not a link to one."""
+    """Return whether a path is a regular file and not a link to one."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -50,7 +50,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder itself, which can be listed, not a link to one."""
+    """Return whether a path is a folder that can be listed and not a link to one."""
     try:
         if not stat.S_ISDIR(path.lstat().st_mode):
             return False
@@ -61,7 +61,7 @@ def is_folder(path: Path) -> bool:
 
 
 def beginning_of(path: Path) -> bytes | None:
-    """Return a file up to one byte more than allowed; None if it is a link, no file, or unreadable."""
+    """Return a file's content up to one byte more than allowed; None for links and unreadable files."""
     try:
         if path.is_symlink():  # Windows has no O_NOFOLLOW
             return None

@@ -1,7 +1,7 @@
-"""Files of submissions: where they are in a folder, and which of several counts.
+"""Files of submissions: search in folders, and choice if there are several files.
 
-A student may hand in a symbolic link to the solution, a pipe that never ends, or a name that is no text. Only
-regular files in the folder itself count, and they are never opened through a link.
+A student may hand in a symbolic link to the solution, a pipe that never ends, or a name that is not valid
+text. Only regular files in the folder itself are used, and they are never opened through a link.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def digest(path: Path) -> str:
 def policy_beside(path: Path) -> Path | None:
     """Return the trained policy of a submission, or None.
 
-    It is ``NAME.zip`` for ``NAME.py``. A file ``policy.zip`` belongs to the only submission of its folder, or
-    to ``labN.py``; among the submissions of several students it is nobody's.
+    The policy of ``NAME.py`` is ``NAME.zip``. A file ``policy.zip`` belongs to the only submission of its
+    folder, or to ``labN.py``; it is ignored among the submissions of several students.
     """
     own, shared = path.with_suffix(".zip"), path.with_name("policy.zip")
     if is_file(own):
@@ -51,19 +51,20 @@ def policy_beside(path: Path) -> Path | None:
 def submissions_in(number: int, path: Path, *, of_class: bool = False) -> list[tuple[str, Path]]:
     """Return the submissions at a path, by printable name.
 
-    A file is one. In a folder, every Python file, notebook, and folder with such a file is one; a folder of a
-    single student, with ``labN.py`` or ``labN.ipynb``, is one too. Of a file and a notebook of the same name
-    the one that differs from the starter counts, of two that do the newer one, of the same age the Python
-    file. In a class's folder everything else is listed too, so that somebody hears of it: links, archives,
-    folders with nothing at their top. It is never read.
+    A file is a single submission, and so is the folder of a student, with ``labN.py`` or ``labN.ipynb``. In
+    other folders, every Python file, every notebook and every folder with such a file is a submission. If
+    there are a Python file and a notebook of the same name, the one that differs from the starter is used; if
+    both differ, the newer one; if they are equally old, the Python file. In the folder of a class, all other
+    entries are listed as well, so that they can be reported: links, archives, and folders without a
+    submission at their top level. They are never read.
 
     Args:
         number: Number of the lab.
         path: File or folder.
-        of_class: Whether a folder with other submissions beside ``labN.py`` is a class's, not a student's.
+        of_class: Whether a folder with several submissions and ``labN.py`` belongs to a class, not a student.
 
     Raises:
-        SysgymError: There is none.
+        SysgymError: There is no submission.
     """
     if path.is_file():
         return [(printable_name(path.stem), path)]
@@ -87,7 +88,7 @@ def submissions_in(number: int, path: Path, *, of_class: bool = False) -> list[t
 
 
 def rival_of(path: Path, number: int) -> Path | None:
-    """Return the file beside a submission that could be meant too: same name, changed as well."""
+    """Return another changed file of the same name, which could be the submission as well, or None."""
     for suffix in set(SUFFIXES) - {path.suffix}:
         other = path.with_suffix(suffix)
         if path.suffix in SUFFIXES and is_file(other) and all(_changed((path, other), number)):
@@ -96,7 +97,7 @@ def rival_of(path: Path, number: int) -> Path | None:
 
 
 def _handed_in(path: Path) -> bool:
-    """Return whether an entry of a class's folder, which is no submission, was meant as one."""
+    """Return whether an entry of a class's folder without a submission is probably intended as one."""
     return not path.name.startswith((".", "__")) and path.suffix not in NOT_HANDED_IN
 
 
@@ -108,7 +109,7 @@ def _submission_at(path: Path, number: int) -> tuple[str, Path | None]:
         return path.stem, path if path.suffix in SUFFIXES else None
     try:
         inside = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES)
-    except OSError:  # a folder that nobody may read
+    except OSError:  # an unreadable folder
         return path.name, path
     own = [one for one in inside if one.stem == f"lab{number}"]
     return path.name, _chosen(own, number) or _chosen(inside, number) or next(iter(inside), None)
@@ -126,7 +127,7 @@ def _with_printable_names(found: dict[str, Path]) -> list[tuple[str, Path]]:
 
 
 def _chosen(paths: Iterable[Path], number: int) -> Path | None:
-    """Return the file that counts, or None if there is none: changed before new before Python."""
+    """Return the file to use, or None: changed files precede unchanged, newer older, Python notebooks."""
     there = [path for path in paths if is_file(path)]
     if len(there) < 2:
         return next(iter(there), None)

@@ -1,6 +1,7 @@
-"""Python of submissions: of a file as it is, of a notebook cell by cell.
+"""Python source of submissions, from Python files and from the code cells of notebooks.
 
-In a notebook a cell that is no Python does not run, and the others do. So it is left out here too.
+In a notebook, a cell that is not valid Python does not run, but the other cells do. Therefore, invalid cells
+are omitted here.
 """
 
 from __future__ import annotations
@@ -18,40 +19,40 @@ _INDENTED_MAGIC = re.compile(r"^[^\S\n]*[%!?].*$", re.MULTILINE)
 
 
 class Broken(NamedTuple):
-    """Code cell that is no Python."""
+    """Code cell that is not valid Python."""
 
     place: str
-    """Where, such as ``code cell 3, line 1``."""
+    """Place of the error, such as ``code cell 3, line 1``."""
     error: str
-    """What is wrong there."""
+    """Description of the error."""
     text: str
-    """The cell."""
+    """Text of the cell."""
 
 
 class Source(NamedTuple):
-    """Python of a submission."""
+    """Python source of a submission."""
 
     text: str
-    """The Python; cells that are left out are empty lines."""
+    """The source; omitted cells are replaced by empty lines."""
     cells: tuple[int, ...] = ()
-    """Line at which each code cell begins, from 1; none for a Python file."""
+    """Line at which each code cell begins, from 1; empty for a Python file."""
     broken: tuple[Broken, ...] = ()
-    """Cells that are left out."""
+    """Omitted cells."""
 
     def place(self, line: int) -> str:
-        """Return where a line is, such as ``line 7`` or ``code cell 3, line 1``."""
+        """Return the place of a line as text, such as ``line 7`` or ``code cell 3, line 1``."""
         before = [first for first in self.cells if first <= line]
         return f"code cell {len(before)}, line {line - before[-1] + 1}" if before else f"line {line}"
 
 
 def read(path: Path) -> Source:
-    """Return the Python of a file or of a notebook's code cells.
+    """Return the source in a Python file or in a notebook's code cells.
 
     Args:
         path: File with the suffix ``.py`` or ``.ipynb``.
 
     Raises:
-        SubmissionError: It is neither, or no valid notebook, not UTF-8, a link, or too large.
+        SubmissionError: The file has another suffix, is no valid notebook, not UTF-8, a link, or too large.
     """
     text = _text_of(path)
     if path.suffix == ".py":
@@ -68,9 +69,9 @@ def read(path: Path) -> Source:
 
 
 def code_lines(path: Path) -> list[str] | None:
-    """Return the lines of a submission without comments and empty ones; None if it cannot be read.
+    """Return the lines of a submission except comments and empty lines; None if it cannot be read.
 
-    A Python file with cells and its notebook have the same.
+    The lines of a Python file with cells and of its notebook are equal.
     """
     try:
         text = _text_of(path)
@@ -81,7 +82,7 @@ def code_lines(path: Path) -> list[str] | None:
 
 
 def code_lines_of(text: str) -> list[str]:
-    """Return the lines of a text without comments and empty ones."""
+    """Return the lines of a text except comments and empty lines."""
     lines = [line.rstrip() for line in text.splitlines()]
     return [line for line in lines if line and not line.lstrip().startswith("#")]
 
@@ -97,9 +98,9 @@ def _text_of(path: Path) -> str:
 
 
 def _cells_of(text: str, name: str) -> list[str]:
-    """Return the code cells of a notebook, with empty lines in place of commands of IPython.
+    """Return the code cells of a notebook, with empty lines in place of IPython commands.
 
-    A cell that is Python has none: in it, a line that begins with ``%`` continues an expression.
+    A cell that is valid Python has no such commands: a line that begins with ``%`` continues an expression.
     """
     try:
         cells = json.loads(text)["cells"]
@@ -110,7 +111,7 @@ def _cells_of(text: str, name: str) -> list[str]:
 
 
 def _without_magic(cell: str) -> str:
-    """Return a cell as it is if that is Python, else without its magic: the indented one only if need be."""
+    """Return a cell without IPython commands if it is not valid Python; indented ones only if necessary."""
     for shown in (cell, _MAGIC.sub("", cell)):
         if _problem(shown, 0) is None:
             return shown

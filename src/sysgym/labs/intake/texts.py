@@ -1,20 +1,20 @@
-"""Texts of strangers, made fit to print and to store."""
+"""Conversion of untrusted texts, so that they can be printed and stored safely."""
 
 from __future__ import annotations
 
 LONGEST = 4000
-"""Characters of a text that are kept."""
+"""Maximum number of characters of a text that are kept."""
 
 
 def printable(text: str, most: int = LONGEST) -> str:
-    r"""Return a text without control characters, marks of direction and halves of characters.
+    r"""Return a text without control characters, directional marks and surrogates.
 
-    They would clear a terminal, turn a line around, or be no UTF-8. What cannot be shown is written as in
-    Python, such as ``\x1b`` or ``\udce9``; ends of lines stay.
+    Such characters can clear a terminal or reverse a line, or cannot be encoded in UTF-8. They are escaped as
+    in Python, such as ``\x1b`` or ``\udce9``; newlines are kept, and other white space becomes a space.
 
     Args:
         text: The text.
-        most: Characters of it that are kept.
+        most: Maximum number of characters of the text that are kept.
     """
     return "".join(
         one if one.isprintable() or one == "\n" else " " if one.isspace() else _escaped(one)
@@ -23,7 +23,7 @@ def printable(text: str, most: int = LONGEST) -> str:
 
 
 def printable_name(name: str) -> str:
-    """Return the name of a file in one line of at most 200 characters."""
+    """Return the name of a file, cut to 200 characters, as a printable text in one line."""
     return printable(name, 200).replace("\n", "\\n")
 
 

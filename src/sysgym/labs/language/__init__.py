@@ -1,1 +1,1 @@
-"""Language of submitted congestion control laws: its check, and transports made of them."""
+"""Language of submitted congestion control laws: checks of laws, and transports made from them."""

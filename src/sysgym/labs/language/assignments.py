@@ -1,7 +1,7 @@
-"""Names that may have no value where a law reads them.
+"""Detection of names that may have no value where a law reads them.
 
-A compiled law does not stop at such a name, as Python does: it goes on with whatever the memory holds. So a
-law is read once more, along every path that its branches and loops could take.
+Unlike Python, a compiled law does not stop at such a name, but continues with arbitrary contents of memory.
+Therefore, all paths through the branches and loops of a law are checked.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import ast
 from collections.abc import Iterable, Mapping
 
 Names = frozenset[str] | None
-"""Names that have a value; None where no path arrives, as after a return."""
+"""Names that have a value; None at unreachable places, such as after a return."""
 
 
 def unassigned(function: ast.FunctionDef, constants: Mapping[str, float]) -> ast.Name | None:
     """Return a name that a function may read before it has a value, or None.
 
-    Conditions are not compared with each other: a name that is assigned under a condition has no value for
-    sure under the same condition later. A loop may end before its first turn, unless it is ``while True`` or
-    its ``range`` is of numbers that are known.
+    Conditions are not compared with each other: a name that is assigned under a condition does not count as
+    assigned under the same condition later. A loop may have no iteration, unless it is ``while True`` or the
+    arguments of its ``range`` are known.
 
     Args:
-        function: Function of the language of laws.
+        function: Function of a law.
         constants: Constants of the law.
     """
     arguments = {one.arg for one in function.args.args}
@@ -44,9 +44,9 @@ class _Walk:
         self._continues: list[Names] = []
 
     def block(self, statements: Iterable[ast.stmt], names: Names) -> Names:
-        """Return what has a value after some statements."""
+        """Return the names that have a value after some statements."""
         for statement in statements:
-            if names is None:  # never reached
+            if names is None:  # unreachable
                 return None
             names = self._statement(statement, names)
         return names
@@ -93,7 +93,7 @@ class _Walk:
         return end
 
     def _has_a_turn(self, call: ast.expr) -> bool:
-        """Return whether a ``range`` of known numbers has an element."""
+        """Return whether a ``range`` has known arguments and at least one element."""
         values: list[int] = []
         for one in call.args if isinstance(call, ast.Call) else []:
             value: object = self._constants.get(one.id) if isinstance(one, ast.Name) else None
@@ -107,20 +107,20 @@ class _Walk:
             return False
 
     def _read(self, node: ast.AST, names: frozenset[str]) -> None:
-        """Note the first name without a value that a statement or an expression reads."""
+        """Record the first name without a value that a statement or an expression reads."""
         for one in ast.walk(node):
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id in self._own - names:
                 self.found = self.found or one
 
 
 def _both(first: Names, second: Names) -> Names:
-    """Return what has a value whichever of two paths was taken."""
+    """Return the names that have a value after either of two paths."""
     if first is None or second is None:
         return first if second is None else second
     return first & second
 
 
 def _assigned(node: ast.stmt) -> set[str]:
-    if isinstance(node, ast.AnnAssign) and node.value is None:  # a type without a value
+    if isinstance(node, ast.AnnAssign) and node.value is None:  # an annotation without a value
         return set()
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}

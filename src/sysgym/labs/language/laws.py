@@ -1,9 +1,10 @@
-"""The language of submitted congestion control laws, and a transport made of them.
+"""Language of submitted congestion control laws, and transports made from them.
 
-A law runs inside the simulator, so it cannot be asked over a pipe. It is therefore read, not imported: only
-functions of arithmetic, ``if`` and loops over the records ``flow`` and ``event`` are accepted, and only
-``cwnd``, ``ssthresh``, ``pacing_rate_bps`` and ``state`` of a flow can be written. Such a law reaches no
-file, no module and nothing of the simulator; an endless loop is ended with its process.
+A law runs inside the simulator, so it cannot be called over a pipe. Its source is therefore parsed and
+checked, not imported: only functions that use arithmetic, ``if`` and loops on the records ``flow`` and
+``event`` are accepted, and only ``cwnd``, ``ssthresh``, ``pacing_rate_bps`` and ``state`` of a flow can be
+written. Such a law cannot access files, modules or the rest of the simulator; an endless loop ends with its
+process.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ WRITABLE = ("cwnd", "ssthresh", "pacing_rate_bps")
 READABLE = frozenset(
     {*WRITABLE, "srtt_ns", "min_rtt_ns", "una", "nxt", "high", "in_recovery", "state", "rttvar_ns"}
 )
-"""What a law may read of a flow: what its sender has measured, counted or decided.
+"""Fields of a flow that a law may read: measurements, counters and decisions of the sender.
 
-The rest of the record belongs to loss recovery, to the receiver and to the simulator. ``line_rate_bps`` and
-``base_rtt_ns``, which other laws use, would give the hidden links away: the core is half as fast as the
-hosts' links, and the product of both is the window.
+The other fields belong to loss recovery, to the receiver and to the simulator. ``line_rate_bps`` and
+``base_rtt_ns``, which other laws use, would reveal the hidden links: the core has half the rate of the hosts'
+links, and the product of rate and round trip is the window.
 """
 
 UNREADABLE_EVENTS = frozenset({"parameters", "n_parameters", "hops"})
-"""What a law may not read of an event: an address, and the length of the path."""
+"""Fields of an event that a law may not read: a memory address and its length, and the length of the path."""
 
 HELPERS = {
     "multiplicative_decrease": multiplicative_decrease,
@@ -103,7 +104,7 @@ _EXPRESSIONS = (
 
 
 FEWEST_AND_MOST = {"max": (2, 99), "min": (2, 99), "range": (1, 3), "round": (1, 2), "bool": (1, 1)}
-"""Numbers of arguments of functions whose signature does not tell them."""
+"""Minimum and maximum numbers of arguments of functions whose signature does not state them."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _PLACE = re.compile(r'File "<law \w+>", line (\d+)|<law \w+> \((\d+)\)|\(<law \w+>:(\d+)\)')
@@ -114,17 +115,17 @@ def law_of(source: Source | str) -> Transport:
     """Return the law that a submission defines.
 
     Args:
-        source: Python of the submission.
+        source: Python source of the submission.
 
     Raises:
-        SubmissionError: A callback is missing, or the source is no Python.
-        LawError: The law uses what the language does not have.
+        SubmissionError: A callback is missing, or the source is not valid Python.
+        LawError: The law uses a construct that is not part of the language.
     """
     source = Source(source) if isinstance(source, str) else source
     names = [*CALLBACKS, *(["on_start"] if _defines(source.text, "on_start") else [])]
     text = definitions(source, names)
     tree = parse(text)
-    for part in ast.walk(tree):  # docstrings are for readers; no other text is part of the language
+    for part in ast.walk(tree):  # removes docstrings; other strings are not part of the language
         if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
             part.value = ast.copy_location(ast.Constant(None), part.value)
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -156,7 +157,7 @@ def law_of(source: Source | str) -> Transport:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     exec(compile(tree, file, "exec"), space)
     for name in functions - set(names):
-        # Compiled functions call compiled ones only, and indices are checked in these as in callbacks.
+        # Compiled functions can call only compiled ones; indices are checked here as in callbacks.
         space[name] = numba.njit(boundscheck=True, error_model="python")(space[name])
     return Transport(
         "submission",
@@ -170,7 +171,7 @@ def compiled(law: Transport) -> Transport:
     """Compile a law, and return it.
 
     Raises:
-        LawError: It cannot be compiled; the text has the reason in a sentence, and the line.
+        LawError: The law cannot be compiled; the message states the line and the reason in a sentence.
     """
     try:
         law.callbacks()
@@ -180,7 +181,7 @@ def compiled(law: Transport) -> Transport:
 
 
 def _in_short(words: str) -> str:
-    """Return the reason why numba does not compile a law, without its pages of types."""
+    """Return the reason why numba does not compile a law, without numba's long descriptions of types."""
     words = _without_records(_COLOURS.sub("", words))
     places = [next(filter(None, found)) for found in _PLACE.findall(words)]
     no_function = _NO_FUNCTION.search(words)
@@ -213,12 +214,12 @@ def _defines(source: str, name: str) -> bool:
 
 
 def _harmless_import(node: ast.stmt) -> bool:
-    """Return whether a statement imports what laws have anyway."""
+    """Return whether a statement only imports names that laws have anyway."""
     if isinstance(node, ast.Import):
         return all(alias.name == "math" and alias.asname is None for alias in node.names)
     if isinstance(node, ast.ImportFrom):
         known = node.module == "sysgym.emulator.packets.transports"
-        names = {*HELPERS, Transport.__name__}  # with which a student tries the law
+        names = {*HELPERS, Transport.__name__}  # Transport: students test their law with it
         return known and all(alias.name in names and alias.asname is None for alias in node.names)
     return False
 
@@ -241,7 +242,7 @@ def _constant(node: ast.stmt, known: dict[str, float]) -> dict[str, float]:
 
 def _number(node: ast.expr, known: dict[str, float]) -> float:
     value = _evaluated(node, known)
-    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:  # squared often enough, it fills the memory
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:  # repeated squaring would exhaust memory
         raise _wrong(node, "a whole number of a law has 64 bits at most")
     return value
 
@@ -289,7 +290,7 @@ def _check_function(function: ast.FunctionDef, functions: set[str], constants: f
 
 
 def _check_counts(function: ast.FunctionDef, counts: dict[str, int]) -> None:
-    """Raise if a function is called with a number of arguments that it does not take."""
+    """Raise LawError if a function is called with a wrong number of arguments."""
     for node in _inside(function):
         match node:
             case ast.Call(func=ast.Name(id=name)) if name in counts:
@@ -310,12 +311,12 @@ def _check_counts(function: ast.FunctionDef, counts: dict[str, int]) -> None:
 
 
 def _taken(name: str, function: Any) -> tuple[int, int]:
-    """Return the least and the largest number of arguments of a function that laws have."""
+    """Return the minimum and maximum number of arguments of a function that laws can call."""
     if name in FEWEST_AND_MOST:
         return FEWEST_AND_MOST[name]
     try:
         parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
-    except (TypeError, ValueError):  # some of math do not tell, and math.pi is no function
+    except (TypeError, ValueError):  # some functions of math have no signature, and math.pi is no function
         return 0, 99
     fewest = sum(one.default is one.empty and one.kind is not one.VAR_POSITIONAL for one in parameters)
     several = any(one.kind is one.VAR_POSITIONAL for one in parameters)
@@ -323,7 +324,7 @@ def _taken(name: str, function: Any) -> tuple[int, int]:
 
 
 def _check_values(function: ast.FunctionDef, constants: dict[str, float]) -> None:
-    """Raise if a name may have no value where it is read: a compiled law would go on with a made-up one."""
+    """Raise LawError if a name may have no value where it is read; see :func:`unassigned`."""
     name = unassigned(function, constants)
     if name is not None:
         raise _wrong(
@@ -343,7 +344,7 @@ def _names(record: str) -> str:
 
 
 def _check(node: ast.AST, functions: set[str]) -> None:
-    """Raise if a node is not of the language."""
+    """Raise LawError if a node is not part of the language."""
     if not isinstance(node, (*_STATEMENTS, *_EXPRESSIONS)) or isinstance(node, ast.FunctionDef):
         raise _wrong(
             node,

@@ -1,5 +1,5 @@
-"""Process for functions of strangers: limited in time, memory and files, and asked by JSON over a pipe.
+"""Process for untrusted functions: limited in time, memory and files, and called with JSON over a pipe.
 
-``child.py`` is the program of that process, and ``linux.py`` is what the kernel refuses to it. Both import
-nothing of this package.
+``child.py`` is the program of this process, and ``linux.py`` is its confinement by the kernel. Neither
+imports anything of this package.
 """

@@ -1,7 +1,7 @@
 """Program of the process in which a submission's functions run. It is started by path, in isolated mode.
 
-Standard input has a line of JSON for each call, and a copy of standard output takes the answers. Whatever the
-submission does to this process, the grader reads answers only, and treats them as claims.
+Every line of standard input is a call as JSON, and answers are written to a copy of standard output. Whatever
+the submission does to this process, the grader only reads answers, and does not trust them.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import contextlib
 import json
 import os
 import runpy
-import signal  # noqa: F401  (the functions of it are removed)
+import signal  # noqa: F401  (some of its functions are removed)
 import sys
 import traceback
 from typing import Any
 
 MOST_PRINTED = 100_000
-"""Characters that a submission may print."""
+"""Maximum number of characters that a submission may print in one call."""
 
 
 class Printed:
-    """Standard output of a submission: counted and thrown away."""
+    """Standard output of a submission: counted and discarded."""
 
     encoding = "utf-8"
 
@@ -28,7 +28,7 @@ class Printed:
         self.count = 0
 
     def write(self, text: str) -> int:
-        """Count a text."""
+        """Count the characters of a text."""
         self.count += len(text)
         if self.count > MOST_PRINTED:
             raise OSError(f"printed more than {MOST_PRINTED} characters")
@@ -38,14 +38,14 @@ class Printed:
         """Do nothing."""
 
     def isatty(self) -> bool:
-        """Return that nobody is looking."""
+        """Return False: there is no terminal."""
         return False
 
 
 def limit(settings: dict[str, Any]) -> None:
-    """Set what the operating system can limit: processor time, memory, files, core dumps.
+    """Set limits of the operating system for processor time, memory, files and core dumps.
 
-    Windows has no such limits; there the grader's clock is the only one.
+    Windows has no such limits; there, only the grader's time limits apply.
     """
     try:
         import resource
@@ -66,7 +66,7 @@ def limit(settings: dict[str, Any]) -> None:
 
 
 def no_more_processes() -> None:
-    """Let the process start no other, which has no effect for root."""
+    """Prevent the process from starting other processes; this has no effect for root."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -80,11 +80,11 @@ UNAUDITED = {
     ),
     "signal": ("pidfd_send_signal", "alarm", "setitimer"),
 }
-"""Names of functions that reach out of the process without an event of Python's audit."""
+"""Names of functions, by module, that affect more than the process without raising an audit event."""
 
 
 def forget() -> None:
-    """Remove the functions that the guard would not see used, from the native modules too."""
+    """Remove the functions in :data:`UNAUDITED`, which the guard cannot detect, also from native modules."""
     native = {"os": os.name, "signal": "_signal"}
     for module, names in UNAUDITED.items():
         for holder in (sys.modules[module], sys.modules[native[module]]):
@@ -103,16 +103,16 @@ REFUSED = (
     *("gc.get_", "code.__new__", "cpython.run", "cpython._PySys_ClearAuditHooks", "sys.addaudithook"),
     *("sys._current_frames", "sys._current_exceptions", "sys.remote_exec"),
 )
-"""Beginnings of audit events that are refused."""
+"""Prefixes of refused audit events."""
 
 
 def guard(roots: tuple[str, ...]) -> Any:
     """Return an audit hook that refuses files, processes, sockets and native code.
 
-    Below a root a folder of the grader's package is refused, so that it cannot be imported if a submission
-    has removed :class:`NoGraders`. All that the hook uses comes with it, as defaults that no submission can
-    reach: it has no closure, and calls nothing that a module could have replaced. Paths are texts below a
-    root, without ``..``.
+    Only paths that are strings below a root and without ``..`` can be read. Folders of the grader's package
+    are refused there as well, so that the package cannot be imported if a submission has removed
+    :class:`NoGraders`. Everything that the hook uses is a default of its arguments, which no submission can
+    reach: the hook has no closure, and calls nothing that a module could have replaced.
     """
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -151,25 +151,25 @@ def guard(roots: tuple[str, ...]) -> Any:
 
 
 GRADERS = "sysgym"
-"""Package that no submission may import: it has the graders, and functions that compute their answers."""
+"""Package that submissions may not import: it contains the graders, and functions that compute answers."""
 
 
 class NoGraders:
-    """Finder of modules that refuses the grader's package, before any other finder is asked.
+    """Finder of modules that refuses the grader's package; it precedes all other finders.
 
-    If the package is installed as a wheel, it lies in a folder that a submission may read. If it is installed
-    from a clone, it does not. A grade must not depend on that.
+    If the package is installed as a wheel, it is in a folder that a submission may read. If it is installed
+    from a clone, it is not. A grade must not depend on this difference.
     """
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        """Raise for the package and all that is in it."""
+        """Raise ImportError for the package and all modules in it."""
         if name.partition(".")[0] == GRADERS:
             raise ImportError("graded functions may use Python and NumPy, not sysgym")
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON has no type for as what it has: arrays and numbers of NumPy, sets."""
+    """Return NumPy arrays, NumPy numbers and sets as types of JSON; raise TypeError for others."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, set | frozenset):
@@ -188,7 +188,7 @@ def encoded(answer: dict[str, Any]) -> str:
 
 
 def rich(value: Any) -> Any:
-    """Return an argument with its arrays as arrays of NumPy."""
+    """Return an argument with its encoded arrays as NumPy arrays."""
     import numpy as np
 
     if isinstance(value, dict):
@@ -199,7 +199,7 @@ def rich(value: Any) -> Any:
 
 
 def words(error: BaseException) -> str:
-    """Return an error with the line of the submission at which it happened."""
+    """Return an error as text, with the line of the submission at which it occurred."""
     lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if _is_submission(frame)]
     text = f"{type(error).__name__}: {error}"[:500]
     return f"{text} (line {lines[-1]})" if lines else text
@@ -210,7 +210,7 @@ def _is_submission(frame: Any) -> bool:
 
 
 def answer(namespace: dict[str, Any], order: dict[str, Any]) -> Any:
-    """Return the answer to an order: a constant, or what a function returns."""
+    """Return the answer to a request: a constant, or the result of a function."""
     found = namespace[order["name"]]
     if order["arguments"] is None:
         return found
@@ -218,7 +218,7 @@ def answer(namespace: dict[str, Any], order: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Load the submission, and answer until standard input ends."""
+    """Load the submission, and answer requests until standard input ends."""
     settings = json.loads(sys.argv[1])
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     orders = os.fdopen(os.dup(0), "r", encoding="utf-8")
@@ -229,7 +229,7 @@ def main() -> None:
     sys.stdout = sys.stderr = printed
     source = orders.readline()
     limit(settings)
-    import numpy  # noqa: F401  (it loads native code, which the guard refuses)
+    import numpy  # noqa: F401  (loaded before the guard, which refuses native code)
 
     roots = tuple(settings["roots"])
     confine = runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "linux.py"))["confine"]

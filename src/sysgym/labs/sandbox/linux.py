@@ -1,13 +1,14 @@
 """Confinement of a submission's process by the Linux kernel, whatever runs in it. Loaded by ``child.py``.
 
-Python's audit hook is no boundary: NumPy alone can read and write any memory of its process. Three things of
-the kernel are one, and each is enough against most attempts:
+Python's audit hook is not a security boundary: NumPy alone can read and write any memory of its process.
+Three mechanisms of the kernel are security boundaries, and each is sufficient against most attempts:
 
-- Landlock (Linux 5.13): files can be opened below some folders only, for reading. From 6.12 on it also keeps
-  signals inside.
-- seccomp (x86-64 and ARM): a list of system calls is allowed, enough for Python and NumPy to compute. No
-  process, thread, signal, socket, or change of a file or of its rights can even be asked for.
-- Where root grades, the process goes on as the user nobody.
+- Landlock (Linux 5.13): files can be opened only below some folders, and only for reading. From Linux 6.12
+  on, signals to other processes are blocked as well.
+- seccomp (x86-64 and ARM): only a list of system calls is allowed, enough for computations with Python and
+  NumPy. All calls that create processes, threads or sockets, send signals, or change files or their
+  permissions are refused.
+- User: if the grader runs as root, the process continues as the user nobody.
 
 The names are those of the manual pages: landlock(7), seccomp(2), capabilities(7), prctl(2).
 """
@@ -29,13 +30,13 @@ CAPABILITY_VERSION_3, CAP_DAC_READ_SEARCH = 0x20080522, 1 << 2
 
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 N_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Number of rights to files by version; 16 later."""
+"""Number of file access rights by version of Landlock; 16 in later versions."""
 EXECUTE, READ_FILE, READ_FOLDER = 1, 4, 8
 BIND_AND_CONNECT_TCP = 3
 SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
 
 MACHINES = {"x86_64": (0xC000003E, 317), "aarch64": (0xC00000B7, 277)}
-"""Audit number of each machine, and its number of the system call ``seccomp``."""
+"""Audit number of each architecture, and its number of the system call ``seccomp``."""
 
 ALLOWED = """
 read 0 63            write 1 64           readv 19 65           writev 20 66         pread64 17 67
@@ -52,28 +53,28 @@ clock_getres 229 114 nanosleep 35 101     clock_nanosleep 230 115  restart_sysca
 rt_sigaction 13 134  rt_sigprocmask 14 135  rt_sigreturn 15 139  sigaltstack 131 132
 exit 60 93           exit_group 231 94    getrandom 318 278     sched_getaffinity 204 123
 """
-"""Allowed system calls with their numbers on x86-64 and on ARM; those that change anything change only this
-process and its open files."""
+"""Allowed system calls with their numbers on x86-64 and on ARM; their effects are limited to this process and
+its open files."""
 
 ALLOWED_WITH = {
-    "fcntl": ((72, 25), 1, (0, 1, 2, 3, 4, 1030)),  # duplicate, close on exec, flags; not who gets signals
+    "fcntl": ((72, 25), 1, (0, 1, 2, 3, 4, 1030)),  # duplicate, close on exec, flags; not F_SETOWN (signals)
     "ioctl": ((16, 29), 1, (0x5401, 0x5450, 0x5451)),  # is it a terminal?, close on exec
     "prlimit64": ((302, 261), 0, (0,)),  # of this process
 }
-"""System calls of which one argument must have one of some values: numbers, argument, values."""
+"""System calls with a restricted argument: numbers, index of the argument, allowed values."""
 
 FIRST_UNKNOWN = 424
-"""Calls from here on came after Linux 5.0: the C library does without those that are not implemented."""
+"""First system call added after Linux 5.0; from here on the error is ENOSYS, and the C library falls back."""
 
 
 def confine(roots: tuple[str, ...]) -> dict[str, bool]:
-    """Give up what a submission has no use for, for good; end with the grader's process.
+    """Give up irrevocably all rights that a submission does not need; end with the grader's process.
 
     Args:
         roots: Folders that can be read.
 
     Returns:
-        Whether each of ``landlock``, ``seccomp`` and ``nobody`` holds, as far as this kernel has it.
+        Whether each of ``landlock``, ``seccomp`` and ``nobody`` is in effect, as far as the kernel has it.
     """
     if not sys.platform.startswith("linux"):
         return {"landlock": False, "seccomp": False, "nobody": False}
@@ -81,7 +82,7 @@ def confine(roots: tuple[str, ...]) -> dict[str, bool]:
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     landlock = _landlock(libc, roots)
     nobody = _become_nobody(libc, roots, landlock)
-    libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)  # a change of the user would clear it
+    libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)  # after the change of the user, which clears it
     return {"landlock": landlock, "seccomp": _seccomp(libc), "nobody": nobody}
 
 
@@ -114,9 +115,9 @@ def _landlock(libc: Any, roots: tuple[str, ...]) -> bool:
 
 
 def _become_nobody(libc: Any, roots: tuple[str, ...], landlock: bool) -> bool:
-    """Become the user nobody, if this is root.
+    """Switch to the user nobody if the process runs as root.
 
-    If Python lies in a folder that only root may enter, the capability to read is kept, under Landlock only.
+    If Python is in a folder that only root may enter, the capability to read is kept under Landlock only.
     """
     if os.geteuid() != 0:
         return False
@@ -125,7 +126,7 @@ def _become_nobody(libc: Any, roots: tuple[str, ...], landlock: bool) -> bool:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
-    except OSError:  # root of a container that may not
+    except OSError:  # root of a container without this right
         return False
     readable = all(os.access(root, os.R_OK | os.X_OK) for root in roots)
     kept = CAP_DAC_READ_SEARCH if landlock and not readable else 0
@@ -148,9 +149,9 @@ class _Program(ctypes.Structure):
 
 
 def filter_of(machine: str) -> list[tuple[int, int, int, int]]:
-    """Return the filter of system calls: code, jumps and value of each instruction.
+    """Return the seccomp filter: code, jumps and value of each instruction.
 
-    Every test is followed by what it decides, so that no jump is longer than an argument's test.
+    Every test is directly followed by its outcome, so that no jump is longer than the test of an argument.
     """
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
     number_at, machine_at, arguments_at = 0, 4, 16
@@ -182,5 +183,5 @@ def _seccomp(libc: Any) -> bool:
     return bool(libc.syscall(MACHINES[machine][1], set_filter, of_all_threads, ctypes.byref(program)) == 0)
 
 
-if __name__ == "__main__":  # what holds on this machine
+if __name__ == "__main__":  # shows which mechanisms this machine supports
     print(confine(()))

@@ -1,4 +1,4 @@
-"""The grader's side of a submission's process: start, ask, wait, end."""
+"""Grader's side of a submission's process: start, calls, time limits and end."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from sysgym.labs.intake.texts import printable
 CHILD = Path(__file__).with_name("child.py")
 
 LONGEST_ANSWER = 2_000_000
-"""Characters of an answer; longer ones end the process."""
+"""Maximum number of characters of an answer; a longer answer ends the process."""
 
 MOST_UNREAD = 4
-"""Lines that wait for the grader; a process that writes more is no longer listened to."""
+"""Maximum number of unread lines; if a process writes more, the rest of its output is ignored."""
 
 START_S = 30.0
 """Time for Python and NumPy to load."""
 
 CLOSE_S = 1.0
-"""Time for the pipe to end with its process."""
+"""Time for the pipe to close after the end of the process."""
 
 _KEPT = ("SYSTEMROOT", "PATH", "LANG", "LC_ALL")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 class Stopped(Exception):
-    """The process of a submission has ended or was ended; the text says why."""
+    """End of a submission's process, by itself or by the grader; the text states the reason."""
 
 
 class Refused(Exception):
-    """A submission's function raised; the text has the error and its line."""
+    """Exception in a submission's code; the text contains the error and its line."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Sandbox:
     """Process with the definitions of a submission.
 
     Args:
-        source: Python; see :func:`sysgym.labs.sources.definitions`.
+        source: Python source; see :func:`sysgym.labs.sources.definitions`.
         limits: Limits of the process.
 
     Raises:
@@ -110,16 +110,16 @@ class Sandbox:
         return self._ask(name, None)
 
     def call(self, name: str, arguments: Sequence[Any]) -> Any:
-        """Call a function of the submission; arrays of NumPy arrive as such.
+        """Call a function of the submission; NumPy arrays are passed as arrays.
 
         Raises:
-            Stopped: The process ended, or was ended because it took too long or answered nonsense.
+            Stopped: The process ended, or was ended because it took too long or sent an invalid answer.
             Refused: The function raised.
         """
         return self._ask(name, [_sent(one) for one in arguments])
 
     def close(self) -> None:
-        """End the process and its session, without waiting for anything that has the pipe's other end."""
+        """End the process and its session, without waiting for other processes that hold the pipe open."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.name == "nt":
@@ -143,7 +143,7 @@ class Sandbox:
         try:
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
-        except (OSError, ValueError):  # ValueError: it was ended before
+        except (OSError, ValueError):  # ValueError: the pipe is closed
             raise Stopped(self._ended()) from None
 
     def _answer(self, limit_s: float) -> Any:
@@ -168,7 +168,7 @@ class Sandbox:
         return found["result"]
 
     def _ended(self) -> str:
-        """Return why the process is over."""
+        """Return the reason why the process has ended."""
         try:
             code = self._process.wait(timeout=5.0)
         except subprocess.TimeoutExpired:
@@ -195,7 +195,7 @@ def readable_folders() -> list[str]:
 
 
 def _read(pipe: IO[str], lines: queue.Queue[str]) -> None:
-    """Put the lines of a pipe into a queue until it is full, then an empty one; closes the pipe."""
+    """Put the lines of a pipe, and an empty one at its end, into a queue until it is full; close the pipe."""
     with contextlib.suppress(ValueError, OSError, queue.Full):
         with pipe:
             while line := pipe.readline(LONGEST_ANSWER):

@@ -25,9 +25,9 @@ FORMAT = 1
 OBSERVATIONS = "observations.npz"
 N_OBSERVATIONS = 1000
 MOST_EPISODES = 200
-"""Maximum number of episodes run to collect that many."""
+"""Maximum number of episodes that are run to collect the observations."""
 TOLERANCE = 0.01
-"""Least difference of different actions, relative to the action space's range."""
+"""Difference above which continuous actions count as different, relative to the action space's range."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class ArmResult:
         difference: Mean difference of their actions, relative to the range (for choices: equal to churn).
         weights_l2: L2 distance of their weights, mean over pairs.
         weights_relative: L2 distance divided by the mean norm of the two, mean over pairs.
-        identical: Whether all policies are equal bit by bit.
+        identical: Whether all policies are bitwise identical.
 
     The distances of actions and weights are None for agents with a trainer of their own, whose policies are
-    not one network.
+    not a single network.
     """
 
     name: str
@@ -92,10 +92,10 @@ class Determinism:
         n_observations: Number of frozen observations; 0 if policies are compared by their files.
         arms: Results by arm, in the order of ARMS.
         tools: Costs by setting of tools, the deterministic ones first.
-        operations_overhead: Processor time of deterministic operations relative to any operations, minus 1,
-            on 1 thread.
+        operations_overhead: Processor time with deterministic operations only, relative to any operations,
+            minus 1, on 1 thread.
         same_threads_identical: Whether runs of the tooling arm with the same number of threads are identical;
-            None if no two had the same.
+            None if there are no two such runs.
     """
 
     about: Mapping[str, Any]
@@ -107,7 +107,7 @@ class Determinism:
 
     @property
     def holds(self) -> bool:
-        """Whether the control's policies are equal, as they must be."""
+        """Whether the policies of the control are identical, as they must be."""
         return self.arms[CONTROL.name].identical
 
     def to_json(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Determinism:
 
 
 def analyse(settings: Settings, results: Results, folder: Path | None = None) -> Determinism:
-    """Compare the policies.
+    """Compare the policies of all arms.
 
     The frozen observations are those of the control's first policy on the validation split.
 
@@ -175,7 +175,7 @@ class Described(NamedTuple):
 
     Attributes:
         answers: Actions for the frozen observations: choices, shape (n,), or shares of the range, shape
-            (n, n_outputs); None if the policy is not one network.
+            (n, n_outputs); None if the policy is not a single network.
         weights: All weights and biases, shape (n_parameters,); otherwise the bytes of the checkpoint.
         returns: Returns of the episodes.
     """
@@ -186,9 +186,9 @@ class Described(NamedTuple):
 
 
 def freeze(run: Run, result: RunResult) -> Seen:
-    """Return the observations of this policy on its episodes, on which policies are compared.
+    """Return the observations of a policy in its episodes, on which all policies are compared.
 
-    If episodes are short, more episodes of the split are run until there are enough observations.
+    If the episodes give too few observations, more episodes of the split are run.
     """
     checkpoint = read_checkpoint(result.checkpoint)
     seeds = run.episode_seeds
@@ -206,7 +206,7 @@ def describe(result: RunResult, seen: Seen | None) -> Described:
 
     Args:
         result: Result of the run.
-        seen: Frozen observations; None if the policy is not one network.
+        seen: Frozen observations; None if the policy is not a single network.
     """
     if seen is None:
         content = np.frombuffer(result.checkpoint.read_bytes(), np.uint8)
@@ -266,7 +266,7 @@ def _distances(policies: Sequence[Described]) -> dict[str, Interval | None]:
 
 
 def _deviation(values: FloatArray) -> FloatArray:
-    # Relative to the first, so that the deviation of equal values is exactly 0.
+    # Values relative to the first one, so that the deviation of equal values is exactly 0.
     found: FloatArray = np.std(values - values[..., :1], axis=-1, ddof=1)
     return found
 

@@ -1,4 +1,4 @@
-"""The determinism report as tables and sentences, for the terminal and as Markdown."""
+"""Report of the determinism study as tables and sentences, for the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _fine_percent(interval: Interval) -> str:
 
 
 def _or_dash(interval: Interval | None, text: Callable[[Interval], str]) -> str:
-    """Return an interval as text; a dash if it does not apply."""
+    """Return an interval as text; a dash if there is none."""
     return "–" if interval is None else text(interval)
 
 
 def tables(found: Determinism) -> Iterator[Table]:
-    """Return the tables."""
+    """Yield the tables of the report."""
     arms = found.arms.values()
     yield Table(
         f"Returns on {found.about['n_episodes']} episodes of the validation split",

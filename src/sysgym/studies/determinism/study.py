@@ -1,10 +1,10 @@
 """Study of determinism: variance of training due to seeds and due to tools.
 
-After Zhuang et al., Randomness in Neural Network Training: Characterizing the Impact of Tooling, MLSys 2022.
-A policy is trained in four arms: with both kinds of noise, with either, with none. Algorithmic noise is due
-to the seed (initial weights, exploration, order of batches, episodes); tooling noise is due to software and
-hardware: on a processor, the number of threads, which changes the order of sums, and operations that are not
-deterministic. The arm without noise is the control: its policies must be equal bit by bit.
+The method follows Zhuang et al., Randomness in Neural Network Training: Characterizing the Impact of Tooling,
+MLSys 2022. A policy is trained in four arms: with both kinds of noise, with one of them, and without noise.
+Algorithmic noise is due to the seed (initial weights, exploration, order of batches, episodes). Tooling noise
+is due to software and hardware: on a CPU, to the number of threads, which changes the order of sums, and to
+nondeterministic operations. The arm without noise is the control: its policies must be bitwise identical.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Arm(NamedTuple):
     Attributes:
         name: Name in folders and tables.
         algorithmic: Whether seeds differ between runs.
-        tooling: Whether tools are free and differ between runs.
+        tooling: Whether tools are unrestricted and differ between runs.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Settings:
         total_steps: Number of environment steps of each training.
         n_episodes: Number of episodes for each policy, from the first seeds of the validation split.
         n_envs: Number of parallel environments.
-        all_threads: Number of threads in every second run with free tools; the others use 1.
+        all_threads: Number of threads in every second run with unrestricted tools; all other runs use 1.
         hyper_parameters: Hyperparameters of the algorithm.
         first_seed: Seed of the first training, and of all trainings if seeds are fixed.
     """
@@ -98,7 +98,7 @@ class Settings:
         return bool(agent_info(self.agent, self.scenario.family).trainer)
 
     def runs(self, arms: Sequence[Arm] = ARMS) -> list[Run]:
-        """Return the trainings with arms in turn, so that changes of the machine's speed affect all arms."""
+        """Return the trainings, alternating between arms so that changes in machine speed affect all arms."""
         first, _ = self.scenario.splits["validation"].seeds
         software = versions(learned=True)
         made = []
@@ -127,13 +127,13 @@ class Observer:
     """Observer of the study; its methods do nothing unless overridden."""
 
     def begin(self, n_runs: int, n_kept: int, steps: int) -> None:
-        """Called at the beginning with the numbers of runs, of finished runs, and of steps per run."""
+        """Handle the beginning, given the numbers of runs, of finished runs, and of steps per run."""
 
     def steps(self, run: Run, steps: int) -> None:
-        """Called with the number of steps that a run has done."""
+        """Handle the progress of a run, given the number of completed steps."""
 
     def done(self, run: Run, result: RunResult) -> None:
-        """Called after a run."""
+        """Handle the end of a run."""
 
 
 Results = Mapping[str, Sequence[tuple[Run, RunResult]]]
@@ -143,7 +143,7 @@ Results = Mapping[str, Sequence[tuple[Run, RunResult]]]
 def train_all(
     settings: Settings, folder: Path, observer: Observer | None = None, arms: Sequence[Arm] = ARMS
 ) -> Results:
-    """Train all policies that are not in the folder yet, one after the other, each in a new process.
+    """Train all policies that are not in the folder yet, one after another, each in a new process.
 
     Args:
         settings: Settings of the study.
@@ -175,7 +175,7 @@ def train_all(
 
 
 def _claim(folder: Path, settings: Settings, runs: Sequence[Run]) -> None:
-    """Write the settings into a folder without any, or check those of an existing one."""
+    """Write the settings into a folder that has none, or check the existing settings."""
     about = {
         **{name: value for name, value in asdict(settings).items() if name not in ("scenario", "n_seeds")},
         "scenario_sha256": settings.scenario.sha256(),

@@ -1,4 +1,4 @@
-"""One training of the determinism study: ``python -m sysgym.studies.determinism.training FOLDER``.
+"""Single training of the determinism study: ``python -m sysgym.studies.determinism.training FOLDER``.
 
 Each training has its own process, because the numbers of threads of the numerical libraries are fixed when
 they are loaded, and because the state of a process (caches, hash seeds, thread pools) must not be shared
@@ -32,7 +32,7 @@ TRAINING = "training"
 
 @dataclass(frozen=True)
 class Run:
-    """Training with its settings of tools.
+    """Training run with its settings.
 
     Attributes:
         arm: Name of the arm.
@@ -68,7 +68,7 @@ class Run:
         return f"{self.arm}-{self.number}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values by which a result is recognised as one of this run, as JSON data."""
+        """Return the values that identify a result as one of this run, as JSON data."""
         data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return data
 
@@ -109,12 +109,12 @@ def finished(run: Run, folder: Path) -> RunResult | None:
 def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
     """Train in a new process and wait for it; an interrupted training is restarted from the beginning.
 
-    It is not resumed, since the study does not ask whether resumed trainings are deterministic.
+    It is not resumed, because the study does not cover the determinism of resumed trainings.
 
     Args:
         run: The training.
         folder: Folder of the study.
-        tell: Callback with the number of steps done.
+        tell: Callback with the number of completed steps.
 
     Raises:
         SysgymError: The process failed; its output is in the run's folder.
@@ -181,7 +181,7 @@ def _main(place: Path) -> None:
         hyper_parameters=run.hyper_parameters,
         checkpoint_every=run.total_steps,
         n_threads=run.n_threads,
-        # Without a parent that reads it, writing fails and the process ends.
+        # If the parent process has ended, writing fails, which ends this process as well.
         progress=lambda steps: print(steps, flush=True),
     )
     wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s

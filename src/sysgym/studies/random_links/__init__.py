@@ -1,1 +1,1 @@
-"""Study of random links: how the flows of a law share links, with each other and with those of other laws."""
+"""Study of random links: sharing of links among the flows of a law, and with flows of other laws."""

@@ -1,4 +1,4 @@
-"""Picture of laws on random links: who has what beside each other law, and how equal own flows are."""
+"""Picture of laws on random links: shares beside other laws, and fairness among own flows."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ NARROW = 3
 """Number of panels up to which legends have one column."""
 
 LEAST_WRITTEN = 0.15
-"""Part of the links from which a bar has room for a number."""
+"""Minimum share of the links for which a part of a bar has room for a number."""
 
 GOOD = "#3b5a6d"
 NUMBER: dict[str, Any] = {"ha": "center", "va": "center", "color": "#ffffff", "fontsize": 8}
 
 
 class Part(NamedTuple):
-    """Part of a bar: links on which a value is from one bound to the next.
+    """Part of a bar: links with a value between this lower bound and that of the next part.
 
     Attributes:
         label: Text in the legend.
-        least: Lower bound, which belongs to the part.
+        least: Lower bound, inclusive.
         colour: Colour.
     """
 
@@ -47,7 +47,7 @@ class Part(NamedTuple):
     colour: str
 
 
-# Orange: less than a fair share; violet: more. Colour-blind safe, as the map of neighbours.
+# Orange: less than a fair share; violet: more. Colour-blind safe, as in the heat map of neighbours.
 SHARES = (
     Part(f"starved (below {STARVED:g})", -np.inf, "#b35806"),
     Part("less", STARVED, "#fdb863"),

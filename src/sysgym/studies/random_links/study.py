@@ -1,4 +1,4 @@
-"""Episodes of laws on links drawn at random: who plays, and the rows of finished episodes."""
+"""Episodes of laws on random links: settings, jobs, and rows of finished episodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sysgym.studies.laws import can_share, transport_of
 
 ROWS = "links.jsonl"
 BESIDE = ("dctcp", "cubic", "bbr", "swift", "reno")
-"""Laws beside which others are played, unless the user says which."""
+"""Laws with which others share links by default."""
 
 
 class _RowFields(KeptRow):
@@ -53,10 +53,10 @@ class LinkJob:
         scenario: Resolved scenario.
         scenario_sha256: Digest of the scenario.
         duration_s: Simulated time.
-        number: Number of the link among those of its kind; seed of the flows' starts, and which flows are
-            the law's: those with even numbers if it is even.
+        number: Number of the link among those of its kind, and seed of the flows' start times. The law has
+            the flows with even numbers if it is even, otherwise those with odd numbers.
         law: The law.
-        other: The law of half of the flows; None: all flows are the law's.
+        other: Law of the other half of the flows; None: all flows use ``law``.
     """
 
     scenario: Mapping[str, Any]
@@ -74,7 +74,7 @@ class LinkJob:
 
     @property
     def key(self) -> str:
-        """Key by which a row is recognised as one of this episode."""
+        """Key that identifies the row of this episode."""
         laws = [self.law.identity, self.other and self.other.identity]
         parts = (self.scenario_sha256, laws, self.duration_s, self.number)
         return json.dumps([*parts, *must_match(versions())], sort_keys=True)
@@ -110,11 +110,11 @@ class RandomLinks:
 
     Attributes:
         laws: The laws.
-        beside: Laws with which they share links.
+        beside: Laws with which ``laws`` share links.
         n_links: Number of links shared by two laws.
         n_crowds: Number of links with flows of one law.
         seed: Seed of the draw.
-        overrides: Scenario keys that are the same on all links.
+        overrides: Scenario keys that are the same on all links, instead of drawn values.
     """
 
     rows_file: ClassVar[str] = ROWS
@@ -129,7 +129,7 @@ class RandomLinks:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise SysgymError unless every episode can be played."""
+        """Raise SysgymError unless all episodes can be run."""
         for names in ([law.name for law in self.laws], [law.name for law in self.beside]):
             if twice := [name for name in names if names.count(name) > 1]:
                 raise SysgymError(f"{twice[0]} appears twice; -c NAME=WHO gives a law another name")
@@ -161,7 +161,7 @@ class RandomLinks:
                 raise SysgymError(f"{n_flows} flows with these keys; expected an even number, half for each")
 
     def pairs(self) -> list[tuple[Contender, Contender]]:
-        """Return the pairs of a law and another one that can share a link.
+        """Return the pairs of a law and a neighbour that can share a link.
 
         Raises:
             SysgymError: A contender is not a law of single flows.
@@ -175,7 +175,7 @@ class RandomLinks:
         ]
 
     def left_out(self) -> list[tuple[Contender, Contender]]:
-        """Return the pairs that cannot share a link: each lacks something that the other needs."""
+        """Return the pairs that cannot share a link: each law lacks something that the other requires."""
         pairs = self.pairs()
         return [pair for pair in self._wanted() if pair not in pairs]
 
@@ -183,7 +183,7 @@ class RandomLinks:
         return [(law, other) for law in self.laws for other in self.beside if law.identity != other.identity]
 
     def jobs(self) -> list[LinkJob]:
-        """Return the episodes, link by link; crowds come first."""
+        """Return the jobs of all episodes, link by link; those of crowds come first."""
         alone = [(law, None) for law in self.laws]
         return [
             *self._jobs(draw_crowd, self.n_crowds, alone),
@@ -197,7 +197,7 @@ class RandomLinks:
         players: Sequence[tuple[Contender, Contender | None]],
     ) -> Iterator[LinkJob]:
         for number in range(n_links):
-            # Each link has a generator of its own, so that more links leave the first ones as they are.
+            # Each link has its own generator, so that the number of links does not change the first ones.
             drawn = draw(np.random.default_rng([self.seed, number]))
             try:
                 link = drawn._replace(scenario=drawn.scenario.with_overrides(self.overrides))

@@ -16,16 +16,16 @@ Array: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 FAIR = 2.0 / 3.0, 4.0 / 3.0
-"""Shares between which each of two laws has at least half of what the other has."""
+"""Range of shares in which each of two laws has at least half of the other's share."""
 
 STARVED, TAKES_ALL = 0.2, 1.8
-"""Shares below and above which one of two laws has next to nothing."""
+"""Shares below which a law has almost nothing, and above which its neighbour has almost nothing."""
 
 JAIN_FAIR, JAIN_LESS = 0.98, 0.9
-"""Jain's indices from which own flows count as equal, and as nearly equal."""
+"""Minimum values of Jain's index for which own flows count as equal, and as nearly equal."""
 
 FULL = 0.6
-"""Mean queue over the buffer from which a buffer counts as full."""
+"""Ratio of the mean queue to the buffer above which a buffer counts as full."""
 
 
 class LinkRows:
@@ -33,7 +33,7 @@ class LinkRows:
 
     Attributes:
         laws: Names of the laws.
-        beside: Names of the laws beside which they were played.
+        beside: Names of the neighbours.
         left_out: Names of the neighbours with which a law cannot share a link, by law.
     """
 
@@ -62,7 +62,7 @@ class LinkRows:
 
 
 def is_fair(shares: Array) -> NDArray[np.bool_]:
-    """Return on which links a share is fair."""
+    """Return a mask of the links on which a share is fair."""
     fair: NDArray[np.bool_] = (shares >= FAIR[0]) & (shares <= FAIR[1])
     return fair
 
@@ -111,7 +111,7 @@ def _crowd_table(found: LinkRows) -> Table:
 
 
 def verdicts(found: LinkRows) -> list[str]:
-    """Return a sentence for each law: on how many links it has a fair share, and its own flows are equal."""
+    """Return a sentence for each law: the numbers of links with a fair share and with equal own flows."""
     sentences = []
     for law in found.laws:
         beside = {other: found.shares(law, other) for other in found.beside}

@@ -1,7 +1,7 @@
-"""Scores, dominance and slowdowns of laws on random networks, with intervals over networks drawn anew.
+"""Scores, dominance and slowdowns of laws on random networks, with bootstrap intervals over networks.
 
-The score is that of docs/beyond-classics.md: log2 of a law's power, goodput over the product of p99 queue and
-p99 slowdown, over that of the best of eight classics on the same network.
+The score is defined in docs/beyond-classics.md: log2 of the ratio of a law's power to that of the best of
+eight classics on the same network. Power is goodput divided by the product of p99 queue and p99 slowdown.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Metrics: TypeAlias = Mapping[str, float]
 
 BASELINE, RIVAL = "dctcp", "swift"
 EQUAL = 0.001
-"""Relative difference that counts as none."""
+"""Relative difference up to which values count as equal."""
 
 CLEAR = 0.05
-"""Relative difference from which a slowdown counts as worse, or as better."""
+"""Relative difference above which a slowdown counts as worse or better."""
 
 SIZES = {
     "": "all flows",
@@ -43,15 +43,15 @@ SLOWDOWNS = {
     for size, words in SIZES.items()
     for quantile, which in QUANTILES.items()
 }
-"""Name in texts, by metric."""
+"""Descriptions of slowdowns by metric."""
 
 
 class Comparison:
     """Metrics of every law on each network.
 
     Attributes:
-        own: Names of the laws that play besides the references.
-        metrics: Metrics on each network, in their order, by law.
+        own: Names of the laws in addition to the references.
+        metrics: By law, metrics on each network, in the order of networks.
         kinds: Kind of each network.
         rates_bps: Rate of each network, shape (n_networks,).
         powers: log2 of the power on each network, shape (n_networks,), by law.
@@ -78,7 +78,7 @@ class Comparison:
 
     @property
     def shown(self) -> list[str]:
-        """Names of the laws in tables that have no room for all."""
+        """Names of the laws in tables and pictures without room for all laws."""
         others = (RIVAL, BY_RATE, WITH_TELEMETRY, FAIR)
         return [*self.own, *(law for law in others if law in self.metrics)]
 
@@ -88,11 +88,11 @@ class Comparison:
         return np.asarray(self.powers[law] - best)
 
     def lead(self, law: str, other: str = RIVAL, chosen: Any = slice(None)) -> Interval:
-        """Return how much higher a law's score is than another's, on chosen networks."""
+        """Return the mean difference between the scores of two laws on chosen networks, with its interval."""
         return over_networks((self.powers[law] - self.powers[other])[chosen])
 
     def beaten(self, law: str) -> int:
-        """Return on how many networks another classic is ahead of a law in everything."""
+        """Return the number of networks on which another classic is ahead of a law; see :func:`is_ahead`."""
         others = [self.metrics[classic] for classic in CLASSICS if classic != law]
         return sum(
             any(is_ahead(classic, ours) for classic in theirs)
@@ -100,13 +100,13 @@ class Comparison:
         )
 
     def ended(self, law: str) -> float:
-        """Return the mean share of flows that ended."""
+        """Return the mean share of completed flows."""
         return float(
             np.mean([one["completed_flows"] / max(one["offered_flows"], 1.0) for one in self.metrics[law]])
         )
 
     def changes(self, law: str, metric: str) -> Array:
-        """Return logarithms of a slowdown over the baseline's, on the networks where both have it."""
+        """Return logarithms of a slowdown divided by the baseline's, on the networks where both exist."""
         pairs = zip(self.metrics[law], self.metrics[BASELINE], strict=True)
         both = [
             (ours[metric], theirs[metric]) for ours, theirs in pairs if metric in ours and metric in theirs
@@ -125,7 +125,10 @@ class Comparison:
 
 
 def is_ahead(one: Metrics, other: Metrics) -> bool:
-    """Return whether one is in no respect worse and in one better: goodput, p99 queue and p99 slowdown."""
+    """Return whether one dominates the other in goodput, p99 queue and p99 slowdown.
+
+    It is better in at least one of the three and worse in none, by more than :data:`EQUAL`.
+    """
     ours, theirs = parts_of_power(one), parts_of_power(other)
     gains = (ours[0] / theirs[0] - 1.0, theirs[1] / ours[1] - 1.0, theirs[2] / ours[2] - 1.0)
     return min(gains) >= -EQUAL and max(gains) > EQUAL
@@ -136,7 +139,7 @@ def _powers(found: Sequence[Metrics]) -> Array:
 
 
 def over_networks(values: Array) -> Interval:
-    """Return a mean with its interval over networks drawn anew."""
+    """Return the mean over networks with its bootstrap interval."""
     return estimate(values[None, :], statistic=mean)
 
 
@@ -146,7 +149,7 @@ def in_percent(logarithms: Array) -> Interval:
 
 
 def tables(found: Comparison) -> Iterator[Table]:
-    """Yield the tables of scores, of their differences by kind of network, and of slowdowns."""
+    """Yield the tables of scores, of score differences by kind of network, and of slowdowns."""
     yield _score_table(found)
     yield _part_table(found)
     yield _slowdown_table(found)

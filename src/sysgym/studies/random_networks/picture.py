@@ -19,11 +19,11 @@ from sysgym.studies.random_networks.comparison import (
 
 PANELS_IN = (11.0, 3.9)
 SPREAD = 0.5
-"""Width over which the points of a size of flows are spread; sizes are 1 apart."""
+"""Width over which the points of one flow size are spread; sizes are 1 apart."""
 
 
 def draw(found: Comparison) -> Picture:
-    """Draw a panel of scores, and one each of medians and p99s of slowdowns."""
+    """Draw three panels: scores, median slowdowns and p99 slowdowns."""
 
     def paint(figure: Figure, ink: str) -> None:
         scores, *slowdowns = figure.subplots(1, 3, width_ratios=(1.1, 1.0, 1.0))

@@ -1,4 +1,4 @@
-"""Episodes of laws on random networks: one of each law on each network."""
+"""Episodes of laws on random networks, one episode of each law on each network."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from sysgym.studies.laws import transport_of
 ROWS = "networks.jsonl"
 WITH_TELEMETRY, BY_RATE, FAIR = "hpcc", "swift_by_rate", "fair_sharing"
 REFERENCES = (*CLASSICS, WITH_TELEMETRY, BY_RATE)
-"""Laws that play in any case."""
+"""Laws that are always included."""
 
 FULL_DELAYS_BPS = 10e9
 DELAYS = PER_HOP_NS, FLOW_SCALING_RANGE_NS
-"""Places of Swift's delays among its constants."""
+"""Indices of Swift's delays among its constants."""
 
 
 class _RowFields(KeptRow):
@@ -58,9 +58,9 @@ class NetworkJob:
         scenario_sha256: Digest of the scenario.
         number: Number of the network.
         kind: Kind of the network.
-        rate_bps: Rate of the links of hosts.
+        rate_bps: Rate of the hosts' links.
         seed: Seed of the episode.
-        law: The law; None: fair sharing of all links at every moment, of which only slowdowns are computed.
+        law: The law; None: fair sharing of all links at every moment, for which only slowdowns are computed.
     """
 
     scenario: Mapping[str, Any]
@@ -83,7 +83,7 @@ class NetworkJob:
 
     @property
     def key(self) -> str:
-        """Key by which a row is recognised as one of this episode."""
+        """Key that identifies the row of this episode."""
         law = FAIR if self.law is None else self.law.identity
         parts = (self.scenario_sha256, self.seed, law, self.number)
         return json.dumps([*parts, *must_match(versions())], sort_keys=True)
@@ -114,10 +114,10 @@ class RandomNetworks:
     """Settings of the study.
 
     Attributes:
-        laws: Laws that play besides the references.
+        laws: Laws in addition to the references.
         n_networks: Number of networks.
         seed: Seed of the draw.
-        fair: Whether slowdowns under fair sharing are computed, too.
+        fair: Whether to compute slowdowns under fair sharing as well.
     """
 
     rows_file: ClassVar[str] = ROWS
@@ -130,7 +130,7 @@ class RandomNetworks:
     fair: bool = False
 
     def __post_init__(self) -> None:
-        """Raise SysgymError unless all laws are laws of single flows with names of their own."""
+        """Raise SysgymError unless all laws are laws of single flows with distinct names."""
         names = [law.name for law in self.laws]
         taken = {*REFERENCES, FAIR}
         if wrong := [name for name in names if name in taken or names.count(name) > 1]:
@@ -141,11 +141,11 @@ class RandomNetworks:
 
     @property
     def own(self) -> list[str]:
-        """Names of the laws that play besides the references."""
+        """Names of the laws in addition to the references."""
         return [law.name for law in self.laws]
 
     def jobs(self) -> list[NetworkJob]:
-        """Return the episodes, network by network."""
+        """Return the jobs of all episodes, network by network."""
         references = [parse_contender(name, (), "congestion") for name in (*CLASSICS, WITH_TELEMETRY)]
         jobs = []
         for number, network in enumerate(draw_networks(self.n_networks, self.seed)):
@@ -161,14 +161,14 @@ class RandomNetworks:
 
 
 def swift_by_rate(network: Network) -> Contender:
-    """Return Swift with both delays divided by the rate of hosts' links over 10 Gb/s, where it is higher."""
+    """Return Swift with both delays scaled by 10 Gb/s over the rate of the hosts' links, at most by 1."""
     values = with_delays([one.value for one in CONSTANTS], min(FULL_DELAYS_BPS / network.rate_bps, 1.0))
     delays = [f"{CONSTANTS[place].name}={values[place]!r}" for place in DELAYS]
     return parse_contender(",".join([f"{BY_RATE}=swift", *delays]), (), "congestion")
 
 
 def with_delays(parameters: Sequence[float], factor: float) -> list[float]:
-    """Return constants of Swift with both delays multiplied, but not below their least values."""
+    """Return constants of Swift with both delays multiplied, but not below their minimum values."""
     changed = list(parameters)
     for place in DELAYS:
         changed[place] = max(parameters[place] * factor, CONSTANTS[place].least)

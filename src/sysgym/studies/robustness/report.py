@@ -10,7 +10,7 @@ from sysgym.studies.robustness.study import GATE, Attacked, Robustness
 
 
 def tables(found: Robustness) -> Iterator[Table]:
-    """Return the tables of a test."""
+    """Yield the tables of the report."""
     of = "of the choices" if found.discrete else "of the range"
     bounds = [
         (group, words, significant(at_zero, 2), significant(at_one, 2))

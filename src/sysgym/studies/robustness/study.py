@@ -1,9 +1,9 @@
 """Study of robustness: agreement of a deployed policy (twin) with the trained one, also under attack.
 
-Measured on the policy's observations in held-out episodes: agreement on unchanged observations and under
-random noise within measurement error; how often such errors can be chosen so that the twin's action changes
-and the original's does not; and the effect on returns. Intervals are bootstrap intervals over episodes, since
-observations of one episode are correlated.
+The study measures, on the policy's observations in held-out episodes: agreement on unchanged observations and
+under random noise within measurement error; how often an attack finds errors of this size that change the
+twin's action and not the original's; and the effect on returns. Intervals are bootstrap intervals over
+episodes, because observations of one episode are correlated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GATE = 0.99
 
 IN_THE_LOOP = ("undisturbed", "random", "diva")
 Tell = Callable[[str, int, int], None]
-"""Callback with the present phase, the number of finished parts and the number of all parts."""
+"""Callback with the current phase, the number of finished parts and the number of all parts."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Settings:
         n_episodes: Number of episodes, from the split's first seeds.
         n_observations: Number of observations to attack, evenly from all episodes.
         every: Period of attacked decisions in episodes; 0: no attacked episodes.
-        bounds: Factor of all bounds.
+        bounds: Factor by which all bounds are multiplied.
         tolerance: Tolerance within which actions count as equal.
-        c: Weight in DIVA's loss on leaving the original's action unchanged.
+        c: Weight, in DIVA's loss, of leaving the original's action unchanged.
         seed: Seed of the noise.
     """
 
@@ -72,8 +72,8 @@ class Attacked:
         shifted: Share with a changed action of the twin.
         unchanged: Share with an unchanged action of the original.
         evades: Share with both.
-        gap_mean: Mean change of the twin minus that of the original, relative to the range (or share of
-            observations).
+        gap_mean: Mean change of the twin's action minus that of the original's, relative to the range; for
+            discrete actions, a difference of shares of observations.
         gap_max: Largest such difference.
     """
 
@@ -141,7 +141,7 @@ class Robustness:
 
 
 def open_twin(original: Checkpoint, twin: str) -> tuple[PolicyGraph, str]:
-    """Return a policy's twin and its digest.
+    """Return a policy's twin and the digest of its file, which is empty for ``int8``.
 
     Args:
         original: The policy.
@@ -228,7 +228,7 @@ def _seeds(original: Checkpoint, settings: Settings) -> range:
 
 
 def _rate(flags: NDArray[np.bool_], episode: NDArray[np.int64]) -> Interval:
-    """Return the share of true flags, with equal weights of episodes."""
+    """Return the share of true flags, with all episodes weighted equally."""
     each = [float(flags[episode == number].mean()) for number in np.unique(episode)]
     return estimate(np.array([each]), statistic=mean)
 
@@ -272,7 +272,7 @@ def _in_the_loop(
 
 
 class _Disturbed:
-    """Policy that gets every k-th observation with a chosen error."""
+    """Policy that receives every k-th observation with an error."""
 
     def __init__(self, pair: Pair, graph: PolicyGraph, disturbance: str, settings: Settings) -> None:
         self._pair, self._network = pair, graph.network
