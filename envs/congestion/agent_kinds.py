@@ -24,7 +24,7 @@ from sysgym.scenarios.schema.congestion.flow import Flow
 
 
 class AgentKind(ABC):
-    """Networks of a scenario with agents of one kind.
+    """Base of kinds of agents: networks of a scenario whose agents are of one kind.
 
     Args:
         scenario: The scenario.
@@ -95,7 +95,7 @@ class AgentKind(ABC):
 
     @abstractmethod
     def _targets(self, network: Network) -> dict[str, Any]:
-        """Return what the agents set: fields of ``AGENT`` records."""
+        """Return the flows or hosts of the agents and the quantity they set, as fields of ``AGENT``."""
 
     def _network_of(self, drawn: CongestionScenario) -> Network:
         if self._network is None or drawn != self._drawn:
@@ -107,7 +107,7 @@ class AgentKind(ABC):
 
 
 class FlowAgents(AgentKind):
-    """The flows of a long-lived workload, ``flow_0``, ``flow_1``, ..., by start time."""
+    """Agents that control the flows of a long-lived workload, ``flow_0``, ``flow_1``, ..., by start time."""
 
     @property
     def law(self) -> str | Transport:
@@ -116,7 +116,7 @@ class FlowAgents(AgentKind):
         return law_of_agents(self._backend, pacing, multiplied=self._preset.window)
 
     def names(self, split: str) -> list[str]:
-        """Return as many names as an episode has flows at most; their number may vary."""
+        """Return the names for the largest number of flows in an episode; the number may vary."""
         counts = [self._scenario]
         for key, values in self._scenario.splits[split].varied.items():
             if key.startswith("workload."):
@@ -151,7 +151,7 @@ class FlowAgents(AgentKind):
 
 
 class HostAgents(AgentKind):
-    """All hosts, by their names; rates are caps on those of the transport."""
+    """Agents that control the hosts, named after them; their rates cap the rates of the transport."""
 
     @property
     def law(self) -> str | Transport:

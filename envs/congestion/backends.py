@@ -85,7 +85,7 @@ def _name(transport: str | Transport) -> str:
 
 
 def _parameters(transports: Iterable[str | Transport], laws: Container[str]) -> dict[str, tuple[float, ...]]:
-    """Return the parameters of the given laws; other laws of the kernel have none there."""
+    """Return the parameters of the laws that have parameters on the kernel."""
     found: dict[str, tuple[float, ...]] = {}
     for transport in transports:
         if isinstance(transport, str) or transport.name not in laws:

@@ -3,8 +3,9 @@
     from sysgym.envs.congestion import parallel_env
     env = parallel_env("dumbbell-10g", agents="flows", overrides={"workload.flows_per_pair": 2})
 
-Requires the extra ``multiagent``. All agents decide at once, in every interval. Observation, action and
-reward of each are those of a preset of ``sysgym/FlowCC-v0``, so a sender trained here can be used there.
+Requires the extra ``multiagent``. All agents decide at once, in every interval. A preset of
+``sysgym/FlowCC-v0`` defines the observation, action and reward of each agent, so a sender trained here can be
+used in ``sysgym/FlowCC-v0``.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         """Do nothing: rendering is not supported."""
 
     def _new_stepper(self, n: int) -> FlowStepper:
-        """Return a stepper of this many agents of one network."""
+        """Return a stepper of ``n`` agents of one network."""
         kind, law = flow_stepper_on(self.backend), self.transport.name
         return kind(n, self.preset, self.history, self.reward, self._weights, law)
 

@@ -1,4 +1,4 @@
-"""Links drawn at random for long-lived flows, of one law or of two."""
+"""Randomly drawn links for long-lived flows of one or two congestion control laws."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from sysgym.envs.congestion.random_networks import PACKET_BITS, log_uniform
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 NETWORK = "dumbbell-10g"
-"""Scenario that is varied."""
+"""Scenario whose settings are varied."""
 
 CROWD_RATES_BPS, SHARED_RATES_BPS = (0.5e9, 100e9), (0.1e9, 40e9)
 CROWD_PACKETS, SHARED_PACKETS = (80e3, 160e3), 300e3
 """Packets that the line can carry in an episode."""
 
 FLOWS_PER_PAIR_OF_A_CROWD = 2.0, 64.99
-"""Bounds before digits are cut off: 2 to 64, of each of the four pairs of hosts."""
+"""Bounds before truncation to an integer, which give 2 to 64 flows for each of the four pairs of hosts."""
 
 
 class Link(NamedTuple):
-    """Link that was drawn.
+    """Randomly drawn link.
 
     Attributes:
-        scenario: Dumbbell.
+        scenario: Scenario of a dumbbell.
         packets: Packets that the line can carry in an episode.
     """
 
@@ -54,7 +54,7 @@ def draw_crowd(rng: np.random.Generator) -> Link:
 
 
 def draw_shared_link(rng: np.random.Generator) -> Link:
-    """Return a link of 0.1 to 40 Gb/s for 2 to 24 flows, half of them another law's."""
+    """Return a link of 0.1 to 40 Gb/s for 2 to 24 flows, half of which run a second law."""
     rate_bps = log_uniform(rng, *SHARED_RATES_BPS)
     changes = {
         "topology.link_rate_bps": rate_bps,

@@ -1,7 +1,8 @@
-"""Networks drawn at random, on which flows begin by themselves, and incasts.
+"""Randomly drawn networks with flows that arrive at random, or with incasts.
 
-A suite has few networks, and designers of laws have seen them. These come from ranges that are wide in every
-respect: kind and rate of the network, round trip, buffers, marks, traffic, losses, jitter and receivers.
+A suite has few networks, and the designers of laws have seen them. The networks drawn here have wide ranges
+in every respect: kind and rate of the network, round-trip time, buffers, marking, traffic, losses, jitter and
+receivers.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ BUFFER_PACKETS = 40.0, 2000.0
 SENDERS = 4.0, 256.99
 LOADS = 0.2, 0.8
 ARRIVAL_PACKETS = 20e3, 60e3
-"""Packets of the line in the time in which flows arrive, which is at least 60 round trips."""
+"""Packets that the line carries while flows arrive; the arrivals last at least 60 round-trip times."""
 
 PACKETS_AN_ACK = 1, 1, 2, 4
 UNKNOWN_RTT = 0.2
-"""Share of the networks whose hosts are not told of the base round trip, as on the Internet."""
+"""Share of the networks whose hosts do not know the base round-trip time, as on the Internet."""
 
 SIZES = "websearch", "facebook-hadoop", "alibaba-storage"
 ROUNDS = 20
-"""Rounds of answers in an incast."""
+"""Number of rounds of answers in an incast."""
 
 PACKET_BITS = 12_000
 PAYLOAD_BYTES = 1460
 STEPS = 40
-"""Decision intervals in which flows arrive; laws decide nothing in them."""
+"""Number of decision intervals in which flows arrive; they have no effect on congestion control laws."""
 
 SPLIT = "test"
 LEAF_SPINE = "leafspine-2to1-websearch-drained"
 
 
 class Network(NamedTuple):
-    """Network that was drawn.
+    """Randomly drawn network.
 
     Attributes:
         kind: Form of the network, one of :data:`KINDS`.
@@ -62,21 +63,21 @@ class Network(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """Rate of the links of hosts, and base round trip."""
+    """Rate of the hosts' links, and base round-trip time."""
 
     rate_bps: float
     rtt_s: float
 
     @property
     def packet_s(self) -> float:
-        """Time that a packet takes, s."""
+        """Transmission time of a full packet, s."""
         return PACKET_BITS / self.rate_bps
 
 
 def draw_networks(number: int, seed: int) -> list[Network]:
     """Return networks with seeds of the test split, an equal number of each kind.
 
-    Each comes from a generator of its own, so that more networks leave the first ones as they are.
+    Each network has its own generator, so that a larger number leaves the first networks unchanged.
 
     Args:
         number: Number of networks.
@@ -87,7 +88,7 @@ def draw_networks(number: int, seed: int) -> list[Network]:
 
 
 def draw_network(index: int, split: str, rng: np.random.Generator) -> Network:
-    """Return a network of the kind whose turn it is, with a seed of a split."""
+    """Return a network with a seed of a split; successive indices go through all kinds in turn."""
     kind = list(KINDS)[index % len(KINDS)]
     scenario = KINDS[kind](rng)
     first, last = scenario.splits[split].seeds
@@ -95,22 +96,22 @@ def draw_network(index: int, split: str, rng: np.random.Generator) -> Network:
 
 
 def log_uniform(rng: np.random.Generator, least: float, most: float) -> float:
-    """Return a number whose logarithm is uniform between those of two others."""
+    """Return a log-uniformly distributed number between two bounds."""
     return math.exp(rng.uniform(math.log(least), math.log(most)))
 
 
 def _fabric(scenario: str, links: int, sharing: int, rng: np.random.Generator) -> CongestionScenario:
-    """Return a network on which flows begin by themselves.
+    """Return a network on which flows arrive at random.
 
     Args:
-        scenario: Scenario that is varied.
-        links: Links of the longest path, one way.
-        sharing: Hosts on one of whose links all their traffic meets.
-        rng: Generator.
+        scenario: Scenario whose settings are varied.
+        links: Number of links of the longest path, one way.
+        sharing: Number of hosts whose traffic shares one link.
+        rng: Random generator.
     """
     line = _line(rng)
     arrivals_s = max(log_uniform(rng, *ARRIVAL_PACKETS) * line.packet_s, 60.0 * line.rtt_s)
-    arrivals_s *= max(sharing / 2, 1.0)  # one link has fewer flows
+    arrivals_s *= max(sharing / 2, 1.0)  # a single shared link carries fewer flows
     rest_s = 2.0 * arrivals_s + 200.0 * line.rtt_s
     changes = {
         **_common_changes(line, links, rng),
@@ -120,7 +121,7 @@ def _fabric(scenario: str, links: int, sharing: int, rng: np.random.Generator) -
         "control.decision_interval_s": arrivals_s / STEPS,
         "control.episode_steps": math.ceil(STEPS * (1.0 + rest_s / arrivals_s)),
     }
-    if scenario == LEAF_SPINE:  # eight hosts and two uplinks of a leaf
+    if scenario == LEAF_SPINE:  # a leaf has eight hosts and two uplinks
         oversubscription = float(rng.choice([1.0, 2.0]))
         changes["topology.uplink_rate_bps"] = 4.0 * line.rate_bps / oversubscription
         changes["workload.load"] /= oversubscription
@@ -128,7 +129,7 @@ def _fabric(scenario: str, links: int, sharing: int, rng: np.random.Generator) -
 
 
 def _incast(rng: np.random.Generator) -> CongestionScenario:
-    """Return rounds of answers of many senders."""
+    """Return an incast: rounds of simultaneous answers of many senders."""
     line = _line(rng)
     senders = int(log_uniform(rng, *SENDERS))
     burst_packets = log_uniform(rng, 200.0, 4000.0)
@@ -156,12 +157,12 @@ def _line(rng: np.random.Generator) -> _Line:
 
 
 def _common_changes(line: _Line, links: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Return what all kinds have: line, buffers, marks, receivers, losses and jitter.
+    """Return the settings that all kinds have: line, buffers, marking, receivers, losses and jitter.
 
     Args:
-        line: Rate and round trip.
-        links: Links of the longest path, one way.
-        rng: Generator.
+        line: Rate and round-trip time.
+        links: Number of links of the longest path, one way.
+        rng: Random generator.
     """
     min_rto_s = max(1e-3, 10.0 * line.rtt_s, 40.0 * line.packet_s) * log_uniform(rng, 1.0, 5.0)
     buffer_bytes = int(log_uniform(rng, *BUFFER_PACKETS) * PACKET_BITS / 8)
@@ -187,4 +188,4 @@ KINDS: Mapping[str, Callable[[np.random.Generator], CongestionScenario]] = {
     "dumbbell": lambda rng: _fabric("dumbbell-40g-websearch", 3, 8, rng),
     "incast": _incast,
 }
-"""Kind of network -> how it is drawn."""
+"""Mapping from kinds of networks to the functions that draw them."""

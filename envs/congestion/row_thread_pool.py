@@ -1,4 +1,4 @@
-"""Threads that share the rows of a compiled call, which releases Python's global lock."""
+"""Thread pool that shares the rows of a compiled call, which releases Python's global lock."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ WORTH_SHARING_S = 100e-6
 """Least work for more than one thread: waking a thread takes tens of microseconds."""
 
 CHUNKS_PER_THREAD = 4
-"""Chunks per thread. Rows differ in their cost, so a thread that is done takes the next chunk."""
+"""Number of chunks per thread. Rows differ in cost, so a thread that has finished takes the next chunk."""
 
 
 class RowThreadPool:
-    """A pool of threads, the calling thread included.
+    """Pool of threads that includes the calling thread.
 
-    A forked process has none of the threads of its parent, and starts its own.
+    A forked process does not inherit the threads of its parent, and starts its own.
 
     Args:
         threads: Number of threads; None: one per core available to the process.
@@ -59,7 +59,7 @@ class RowThreadPool:
     def _map_chunks(self, work: Callable[[int, int], None], n_rows: int, n_helpers: int) -> float:
         n_chunks = min(CHUNKS_PER_THREAD * (n_helpers + 1), n_rows)
         bounds = [chunk * n_rows // n_chunks for chunk in range(n_chunks + 1)]
-        # An iterator over a list hands each chunk to one thread only.
+        # The threads share one list iterator, which yields each chunk only once.
         chunks = iter(list(pairwise(bounds)))
 
         def take() -> float:

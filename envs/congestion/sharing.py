@@ -1,4 +1,4 @@
-"""Sharing of a network by the flows of two congestion control laws."""
+"""Measurement of how the flows of two congestion control laws share a network."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
 
 WINDOWS = 100
-"""Parts of an episode for which goodput is read."""
+"""Number of parts of an episode whose goodput is measured."""
 
 CONVERGED = 0.95
-"""Jain's index of the goodputs of a window from which flows count as converged."""
+"""Least Jain's index of the goodputs in a window at which flows count as converged."""
 
 
 class Sharing(NamedTuple):
-    """Result of an episode.
+    """Metrics of an episode in which two laws share a network.
 
     Attributes:
         share: Mean goodput of the first law's flows over that of all flows, in the second half; 1 is fair.
         jain_index: Jain's index of all flows' goodputs, in the second half.
-        converged_s: Time from the last flow's start until Jain's index of a hundredth of the episode stays
-            at 0.95 or more; None: it does not.
-        queue_mean_bytes: Mean queue of the port where it is largest, in the second half.
+        converged_s: Time from the last flow's start until Jain's index of each hundredth of the episode
+            remains at least 0.95; None: never.
+        queue_mean_bytes: Mean queue of the port with the largest mean queue, in the second half.
         goodput_bps: Goodput of all flows together, in the second half.
     """
 
@@ -44,12 +44,12 @@ class Sharing(NamedTuple):
 
 
 class Together(NamedTuple):
-    """Flows of two laws in one episode.
+    """Measurements of an episode with flows of two laws.
 
     Attributes:
         goodput_bps: Goodput of each flow in each hundredth of the episode, shape (100, n_flows).
-        queue_mean_bytes: Mean queue of the port where it is largest, in the second half.
-        drop_fraction: Packets dropped over those that hosts sent, in the second half.
+        queue_mean_bytes: Mean queue of the port with the largest mean queue, in the second half.
+        drop_fraction: Packets dropped as a fraction of packets sent by hosts, in the second half.
         last_start_s: Start of the last flow.
     """
 
@@ -74,14 +74,14 @@ def measure_sharing(
     *,
     backend: str = PACKETS,
 ) -> Sharing:
-    """Play both laws on alternate flows and return what the episode shows.
+    """Run both laws on alternate flows and return the metrics of the episode.
 
     Args:
         scenario: Scenario with long-lived flows.
         first: Law of half of the flows.
         second: Law of the other half.
         duration_s: Length of the episode.
-        seed: Seed of the flows' starts; odd: the halves are exchanged.
+        seed: Seed of the flows' start times; an odd seed exchanges the halves.
         backend: ``"packets"``, the simulator, or ``"linux"``, the kernel.
 
     Raises:
@@ -108,7 +108,7 @@ def play_together(
     *,
     backend: str = PACKETS,
 ) -> Together:
-    """Play both laws on alternate flows; see :func:`measure_sharing`.
+    """Run both laws on alternate flows and return the measurements; see :func:`measure_sharing`.
 
     Raises:
         SysgymError: If no flow delivers anything in the second half of the episode.
@@ -148,12 +148,12 @@ def play_together(
 def common_first(
     scenario: CongestionScenario, first: Transport, second: Transport
 ) -> tuple[Transport, Transport]:
-    """Return two laws in the order in which they share a network: that of all flows, then that of some.
+    """Return the common law of a network and the law of some of its flows, from two laws.
 
-    A network has the timers, the telemetry and the notifications of its common law only.
+    A network has only the timers, the telemetry and the notifications of its common law.
 
     Raises:
-        SysgymError: Each of the two needs something that the other lacks.
+        SysgymError: If each of the two laws needs something that the other lacks.
     """
     try:
         check_requirements(scenario, first, [second])

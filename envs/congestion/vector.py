@@ -147,7 +147,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         return self.observations().copy(), rewards, np.zeros_like(truncations), truncations, infos
 
     def _begin_again(self, over: list[int], infos: dict[str, Any], going_on: BoolArray) -> dict[str, Any]:
-        """Reset environments whose episode has just ended; return the infos, with their last ones."""
+        """Reset environments whose episode has just ended; return the infos, with their final ones."""
         last = [
             {"final_obs": self.observations()[world].copy(), "final_info": _of_one(infos, world)}
             for world in over
@@ -168,7 +168,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
             moving: Environments to step, bool, shape (num_envs,).
 
         Returns:
-            Rewards, 0 for environments that are not stepped, and which episodes have ended.
+            Rewards, 0 for environments that are not stepped, and a mask of the episodes that have ended.
 
         Raises:
             NoEpisode: If one of them has no episode in progress.
@@ -185,7 +185,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         return np.where(moving, self._conclude(moving), 0.0), over
 
     def observations(self) -> Array:
-        """Return the newest observations, shape (num_envs, ...); they change with the next step."""
+        """Return the newest observations, shape (num_envs, ...); the next step overwrites them."""
         raise NotImplementedError
 
     def episode_metrics(self, world: int) -> dict[str, float]:
@@ -197,8 +197,8 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         return tuple(env.render() for env in self.envs)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the threads and close the environments; none if they could not be made."""
-        if "_thread_pool" in self.__dict__:  # some versions of Gymnasium close what was never built
+        """End the threads and close the environments, if they were created."""
+        if "_thread_pool" in self.__dict__:  # some versions of Gymnasium close failed constructions
             self._thread_pool.close()
             for env in self.envs:
                 env.close()
@@ -221,7 +221,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         raise NotImplementedError
 
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
-        """Pass the environments to be stepped their actions, finite numbers, clipped to the action space."""
+        """Store the actions of the environments to step: finite numbers, which are clipped."""
         raise NotImplementedError
 
     def _conclude(self, moved: BoolArray) -> FloatArray:
@@ -268,7 +268,7 @@ def as_infos(values: dict[str, NDArray[Any]], present: BoolArray) -> dict[str, A
 
 
 def _mode(mode: AutoresetMode | str) -> AutoresetMode:
-    """Return an autoreset mode by itself, its name or its value."""
+    """Return the autoreset mode for a mode, its name or its value."""
     for one in AutoresetMode:
         if mode in (one, one.value) or str(mode).upper() == one.name:
             return one

@@ -1,4 +1,4 @@
-"""All parts of a change, in order."""
+"""Application of all parts of a change to a running network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def changed(running: Running, settings: Mapping[str, Any], law: Transport | None
     Raises:
         UnknownName: If a key cannot change while the network runs.
         ScenarioError: If a value is invalid.
-        SysgymError: If the flows cannot change, or not to that law.
+        SysgymError: If the flows cannot change, or cannot use the law.
     """
     check_keys(running, settings)
     if law is not None:

@@ -1,8 +1,8 @@
-"""New flows of a running network, in place of those that have not started.
+"""New flows of a running network, which replace the flows that have not started.
 
-The flows to come are those that the scenario with the new values would have from now on with the same seed.
-Two networks with the same seed and the same changes therefore have the same flows, and going back to the old
-values brings the old flows back.
+The new flows are those that the scenario with the new values would have from now on with the same seed. Two
+networks with the same seed and the same changes therefore have the same flows, and a return to the old values
+restores the old flows.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ KEPT_ARRAYS = (
 
 
 def new_schedule(running: Running, scenario: CongestionScenario, topology: Topology) -> FlowSchedule:
-    """Return the flows that have started, and the flows to come of the changed scenario.
+    """Return the flows that have started, and the future flows of the changed scenario.
 
-    Rounds that have begun are completed as they were. Long-lived flows are added to each pair, or stop.
+    Rounds that have begun are completed unchanged. Long-lived flows of each pair are added or stopped.
 
     Args:
         running: The network.
@@ -83,20 +83,20 @@ def new_schedule(running: Running, scenario: CongestionScenario, topology: Topol
 
 
 def _of_begun_rounds(flows: FlowSchedule, now_ns: int) -> NDArray[np.bool_]:
-    """Return the flows whose round has begun before now."""
+    """Return a mask of the flows whose round has begun before now."""
     of_round = flows.group != NO_GROUP
     return of_round & np.isin(flows.group, np.unique(flows.group[of_round & (flows.start_ns < now_ns)]))
 
 
 def _with_more_or_fewer(running: Running, per_pair: int) -> FlowSchedule:
-    """Return the schedule with this many long-lived flows for each pair; stop those that are too many."""
+    """Return the schedule with ``per_pair`` long-lived flows for each pair; stop excess flows."""
     old, flows, n_begun = running.schedule, running.state.flows, running.n_begun
     alive = flows["n_packets"] == LONG_LIVED_PACKETS
     pairs, pair = np.unique(np.column_stack((old.src, old.dst)), axis=0, return_inverse=True)
     pair = pair.reshape(-1)
     too_many = alive & (_alive_before(pair, alive) >= per_pair)
     begun = np.arange(len(pair)) < n_begun
-    # One more packet ends such a flow, so that an ACK comes that tells its sender.
+    # An excess flow ends with one more packet, so that an ACK informs its sender of the end.
     ended = too_many & begun
     flows["n_packets"][ended] = flows["high"][ended] + 1
     missing = np.maximum(per_pair - np.bincount(pair[alive], minlength=len(pairs)), 0)
@@ -148,14 +148,14 @@ def _joined(n_begun: int, kept: FlowSchedule, added: FlowSchedule) -> FlowSchedu
 
 
 def grafted(running: Running, assembly: Assembly) -> State:
-    """Return the running world with the flows of another one, which begins with the same flows.
+    """Return the running world with the flows of another world.
 
     Args:
         running: The world.
         assembly: A world at time 0 whose first ``running.n_begun`` flows are the same.
 
     Returns:
-        The state, bound.
+        The bound state.
     """
     old, new, n_begun = running.state, assembly.state, running.n_begun
     world = old.world
@@ -197,7 +197,7 @@ def grafted(running: Running, assembly: Assembly) -> State:
 
 
 def _moved_events(old: State, new: State, shift: int, assembly: Assembly) -> NDArray[np.int64]:
-    """Return the events of the running world, with the numbers of the new one."""
+    """Return the events of the running world, with the source numbers of the new world."""
     keys = events_in(old)
     clocks = assembly.n_links + assembly.n_hosts
     behind_flows = clocks + N_CLOCKS + SOURCES_PER_FLOW * len(old.flows)

@@ -1,4 +1,4 @@
-"""Another congestion control law in a running network."""
+"""Change of the congestion control law of a running network."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from sysgym.scenarios.errors import SysgymError
 
 
 def check_law(running: Running, law: Transport) -> None:
-    """Check that the flows of a running network can go over to a law.
+    """Check that the flows of a running network can change to a law.
 
     Raises:
-        ScenarioError: If the switches lack what it needs.
-        SysgymError: If the network's timers, telemetry or receivers are not those that it needs, or it
-            recovers from losses in another way.
+        ScenarioError: If the switches lack a feature that the law needs.
+        SysgymError: If single flows have their own laws, if the agent or receivers control the flows, if the
+            network lacks timers or telemetry that the law needs, or if the law recovers from losses in
+            another way.
     """
     scenario, present = running.scenario, running.laws[-1]
     if running.own_laws:
@@ -46,9 +47,9 @@ def check_law(running: Running, law: Transport) -> None:
 
 
 def give_law(running: Running, number: int) -> None:
-    """Give all flows that have not ended a law, as setsockopt(TCP_CONGESTION) does on Linux.
+    """Set the law of all flows that have not ended, as setsockopt(TCP_CONGESTION) does on Linux.
 
-    Windows and thresholds stay; the law's own state begins anew, and ``on_start`` runs for flows that have
+    Windows and thresholds are kept. The state of the law is reset, and ``on_start`` runs for flows that have
     started.
 
     Args:
@@ -66,7 +67,7 @@ def give_law(running: Running, number: int) -> None:
     flows["pacing_burst_packets"][going_on] = 0
     flows["burst_left"][going_on] = 0
     flows["last_cnp_ns"][going_on] = -MAX_TIME_NS
-    # A law that limits its rate only leaves no window behind; the packets in flight are one.
+    # A law that limits only its rate has no window, so the packets in flight become the window.
     without = going_on & (flows["cwnd"] >= NO_WINDOW_PACKETS)
     in_flight = (flows["nxt"] - flows["una"])[without]
     flows["cwnd"][without] = np.maximum(in_flight, running.scenario.transport.initial_window_packets)

@@ -13,14 +13,14 @@ Records = NDArray[np.void]
 
 
 def set_thresholds(running: Running, assembly: Assembly) -> None:
-    """Mark packets above the new thresholds, from the next packet on.
+    """Set the new marking thresholds, which apply from the next packet on.
 
     Args:
         running: Network with the links to change, in place.
         assembly: The network with the new scenario, at time 0.
     """
     links, initial = running.state.links, assembly.state.links
-    # Limits are drain times: a link whose rate has changed since the start drains the same bytes in another.
+    # Limits are drain times, so they depend on changes of the link's rate since the start.
     ratio = links["ns_per_byte_q20"] / np.maximum(initial["ns_per_byte_q20"], 1)
     marks = initial["mark_above_ns"] < NEVER_NS
     links["mark_above_ns"] = initial["mark_above_ns"]
@@ -28,11 +28,11 @@ def set_thresholds(running: Running, assembly: Assembly) -> None:
 
 
 def set_delays(running: Running, assembly: Assembly) -> None:
-    """Delay the packets that are sent from now on by the new delays.
+    """Set the new propagation delays, which apply to packets sent from now on.
 
-    Packets on the cable arrive as before, and none overtakes another: where the delay has become shorter,
-    packets arrive together until the new delay is reached. The round trip of the empty path, which some laws
-    read, is the new one, unless flows have measured it.
+    Packets on the cable arrive as before, and packets do not overtake each other: if the delay has become
+    shorter, packets arrive together until the new delay is reached. The base round-trip time, which some laws
+    read, changes too, unless flows have measured it.
 
     Args:
         running: Network with the links and flows to change, in place.
@@ -41,7 +41,7 @@ def set_delays(running: Running, assembly: Assembly) -> None:
     links = running.state.links
     shorter = assembly.state.links["delay_ns"] < links["delay_ns"]
     links["delay_ns"] = assembly.state.links["delay_ns"]
-    # Without jitter the loop need not look at the packet before: here it must. One below 1 ns delays nothing.
+    # The loop enforces the order of packets only on links with jitter. A jitter below 1 ns adds no delay.
     without_order = shorter & (links["jitter_ns"] == 0)
     links["jitter_ns"][without_order] = 1
     busy = without_order & (links["head"] != NOBODY)
@@ -51,6 +51,6 @@ def set_delays(running: Running, assembly: Assembly) -> None:
 
 
 def tell_path(flows: Records, base_rtt_ns: NDArray[np.int64], world: Records) -> None:
-    """Tell flows the round trip of the empty path, except those that have measured it."""
+    """Set the base round-trip time of all flows except those that have measured it."""
     measured = (flows["rtt_samples"] > 0) & bool(world["measures_path"][0])
     flows["base_rtt_ns"] = np.where(measured, flows["base_rtt_ns"], base_rtt_ns)

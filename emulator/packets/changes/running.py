@@ -1,4 +1,4 @@
-"""A running network as the values that a change replaces, and the keys that can change."""
+"""Values of a running network that a change replaces, and the keys that can change."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _WORKLOAD_KEYS: dict[str, dict[str, Effect]] = {
 
 
 class Running(NamedTuple):
-    """A network at its present time.
+    """Network at its present time.
 
     Attributes:
         scenario: Scenario with all changes so far.
         topology: Its network.
-        schedule: Flows, those to come included.
+        schedule: All flows, including future ones.
         state: Arrays of the simulation.
         ideal_fct_s: Completion time of every flow on an empty network, s, shape (n_flows,).
-        laws: Transports of the network; a flow's ``transport`` is a number of these. The last one chosen is
-            that of the flows to come.
+        laws: Transports of the network; a flow's ``transport`` is an index into them. The last one is the
+            transport of future flows.
         own_laws: Whether single flows have transports of their own.
-        extended: Whether the extended loop runs it.
+        extended: Whether the network runs in the extended loop.
         seed: Seed of the workload; None if the flows were given.
     """
 
@@ -71,9 +71,9 @@ class Running(NamedTuple):
 
 
 def changeable_keys(scenario: CongestionScenario) -> dict[str, Effect]:
-    """Return the keys of a scenario that can change while it runs, and what a change affects.
+    """Return the keys of a scenario that can change while it runs, and the effect of a change.
 
-    Flows that wait for others (training workloads) cannot be drawn anew, so no key of their workload can.
+    Flows that wait for others (training workloads) cannot be redrawn, so no key of their workload can change.
     """
     keys: dict[str, Effect] = {}
     queue = scenario.queue
@@ -97,7 +97,7 @@ def _workload_keys(scenario: CongestionScenario) -> Iterator[tuple[str, Effect]]
 
 
 def draws_its_flows(running: Running) -> bool:
-    """Return whether flows to come can be drawn anew: by the seed, and none has a transport of its own."""
+    """Return whether future flows can be redrawn: there is a seed, and no flow has its own transport."""
     return running.seed is not None and not running.own_laws
 
 
@@ -106,7 +106,7 @@ def check_keys(running: Running, settings: Mapping[str, Any]) -> None:
 
     Raises:
         UnknownName: If a key cannot change.
-        SysgymError: If the flows were given, or some have their own transports, and new ones are to come.
+        SysgymError: If a change needs new flows, but the flows were given or some have their own transports.
     """
     known = changeable_keys(running.scenario)
     for key in settings:

@@ -1,4 +1,4 @@
-"""Readings of a simulated network: what its counters say now."""
+"""Readings of the counters of a simulated network at its present time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FloatArray = NDArray[np.float64]
 
 
 class CountedNetwork:
-    """Base of :class:`~sysgym.emulator.packets.network.PacketNetwork`: the methods that only read."""
+    """Base of :class:`~sysgym.emulator.packets.network.PacketNetwork`: the methods for counters."""
 
     topology: Topology
     _schedule: FlowSchedule
@@ -53,7 +53,7 @@ class CountedNetwork:
         return int(self.topology.n_links)
 
     def clear_maxima(self) -> None:
-        """Reset the largest queues: a new interval begins."""
+        """Reset the largest queues, at the beginning of a new interval."""
         clear_all_maxima(self._address)
 
     def ports(self) -> PortCounters:

@@ -62,8 +62,8 @@ def fair_host_rates(world: Any, link_rate_bps: Any, out: Any) -> None:
 
     Args:
         world: The world.
-        link_rate_bps: Shape (n_links,).
-        out: Shape (n_hosts,), written.
+        link_rate_bps: Rates of all links, shape (n_links,).
+        out: Output, shape (n_hosts,).
     """
     flow_ids = active_flows(world)
     room_bps = _room_left_by_acks(world, _routes_of(world, flow_ids, _ACKS), link_rate_bps)
@@ -76,11 +76,11 @@ def fair_host_rates(world: Any, link_rate_bps: Any, out: Any) -> None:
 
 @njit
 def undelivered_bytes(world: Any, out: Any) -> None:
-    """Compute the undelivered payload of every host's started flows, bytes; ``inf`` where one never ends.
+    """Compute the undelivered payload of every host's started flows, bytes; ``inf`` if one never ends.
 
     Args:
         world: The world.
-        out: Shape (n_hosts,), written.
+        out: Output, shape (n_hosts,).
     """
     for host_id in range(world.n_hosts):
         out[host_id] = 0.0

@@ -35,7 +35,7 @@ def backlog_ns(world: Any, link_id: int) -> int:
 
 @njit
 def clear_maxima(world: Any) -> None:
-    """Reset the largest queues: a new interval begins."""
+    """Reset the largest queues, at the beginning of a new interval."""
     for link_id in range(world.n_links):
         link_at(world.links, link_id).max_backlog_ns = backlog_ns(world, link_id)
 

@@ -28,7 +28,7 @@ FLOW_SAMPLE = np.dtype(
         ("flow", np.int64),
         ("cwnd_packets", np.float64),  # nan: its transport has no window
         ("pacing_rate_bps", np.float64),  # headers included; nan: it is not paced
-        ("host_cap_bps", np.float64),  # on all that its host sends, headers included; nan: none
+        ("host_cap_bps", np.float64),  # cap on the total rate of its host, headers included; nan: none
         ("srtt_s", np.float64),  # nan before the first round trip
         ("in_flight_bytes", np.int64),  # payload that the sender believes to be in flight
         # Payload per time since the previous sample: of acknowledged packets in any order, counted as full
@@ -65,7 +65,7 @@ MOST_ROWS = 5_000_000
 
 
 class TimedCalls(NamedTuple):
-    """A function that is called at all multiples of an interval of simulated time."""
+    """Function that is called at all multiples of an interval of simulated time."""
 
     interval_ns: int
     function: Callable[[], object]
@@ -102,7 +102,7 @@ def with_room_for_packets(state: State, links: IntArray, max_packets: int) -> St
 class Recording:
     """Bounded recording of every packet of some links, and of samples of their queues and of some flows.
 
-    A flow has samples from its start to its end only; the last one follows its last acknowledgement.
+    A flow has samples only from its start to its end; the last sample follows its last acknowledgement.
 
     Args:
         state: The world.
@@ -146,7 +146,7 @@ class Recording:
 
     @property
     def missed_packets(self) -> int:
-        """Packets that found the recording full."""
+        """Number of packets that were not recorded because the recording was full."""
         return int(self._state.world["n_missed"][0])
 
     def flow_samples(self) -> Samples:
@@ -166,13 +166,13 @@ class Recording:
         return (after_ns // self.sample_ns + 1) * self.sample_ns
 
     def take(self, now_ns: int, link_rate_bps: FloatArray) -> None:
-        """Add a sample of every link, and of every flow that has begun and had not ended before."""
+        """Add a sample of every link, and of every flow that has begun and had not ended at the last one."""
         flows = self._state.flows
         begun = flows["begun"][self._to_come] > 0
         present = self._to_come[begun]
         self._n_rows += len(present) + len(self.links)
         if self._n_rows > self._max_rows:
-            self._n_rows = self._max_rows  # full from now on: a later, smaller sample would leave a gap
+            self._n_rows = self._max_rows  # full from now on: a later, smaller sample would follow a gap
             self.missed_samples += 1
             return
         time_s, passed_s = now_ns / 1e9, (now_ns - self._sampled_ns) / 1e9

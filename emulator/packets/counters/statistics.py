@@ -1,6 +1,6 @@
 """Counters of a simulation in SI units, by port, host and flow.
 
-Counters are cumulative since the reset, unless said otherwise.
+Counters are cumulative since the reset, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PortCounters(NamedTuple):
     pauses: IntArray
     """Number of times that flow control has paused a class of the port."""
     paused_s: FloatArray
-    """Total time for which flow control has paused the port's classes, added up."""
+    """Total time for which flow control has paused the port's classes, summed over the classes."""
 
 
 class ClassCounters(NamedTuple):
@@ -56,15 +56,15 @@ class ClassCounters(NamedTuple):
     waiting_bytes: IntArray
     """Present queue, without the packet being sent."""
     accepted_bytes: IntArray
-    """Bytes that were queued, of trimmed packets only the headers."""
+    """Bytes that were queued; trimmed packets count with their headers only."""
     accepted_packets: IntArray
     marked_packets: IntArray
     dropped_packets: IntArray
     dropped_bytes: IntArray
     trimmed_packets: IntArray
-    """Data packets of this class that were cut to their headers, which then joined the highest class."""
+    """Data packets of this class that were trimmed to their headers, which then joined the highest class."""
     trimmed_bytes: IntArray
-    """Bytes cut off."""
+    """Bytes removed by trimming."""
     pauses: IntArray
     paused_s: FloatArray
 
@@ -73,7 +73,7 @@ class HostCounters(NamedTuple):
     """Counters of every host, arrays of shape (n_hosts,)."""
 
     sent_bytes: IntArray
-    """Bytes handed to the NIC, headers and retransmissions included."""
+    """Bytes passed to the NIC, including headers and retransmissions."""
     sent_packets: IntArray
     delivered_bytes: IntArray
     """Payload that the host's flows have delivered in order."""
@@ -114,9 +114,9 @@ class FlowTable(NamedTuple):
     retransmitted_packets: IntArray
     timeouts: IntArray
     rtt_mean_s: FloatArray
-    """nan without a sample."""
+    """Mean round trip; nan without a sample."""
     rtt_min_s: FloatArray
-    """Of the connection, where flows share one."""
+    """Shortest round trip of the connection, which flows may share."""
 
     @property
     def slowdown(self) -> FloatArray:

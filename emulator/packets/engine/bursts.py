@@ -1,9 +1,9 @@
-"""Bursts of packets that leave one right behind the other. Part of the extended event loop.
+"""Bursts of packets that leave back to back. Part of the extended event loop.
 
-With segmentation offload, a host hands several packets at once to its network card. The sizes are those of
-Linux: a burst is a millisecond long at the flow's rate and longer on short paths, and a sender waits until
-its window allows a burst worth handing down. Without it, a paced flow sends bursts if its transport asks for
-them (``flow.pacing_burst_packets``); it does not wait for its window.
+With segmentation offload, a host passes several packets at once to its network card. The sizes are those of
+Linux: a burst lasts a millisecond at the flow's rate, and longer on short paths, and a sender waits until its
+window allows a sufficiently large burst. Without segmentation offload, a paced flow sends bursts if its
+transport requests them (``flow.pacing_burst_packets``), and does not wait for its window.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ BURST_NS = 1_000_000
 """Length of a burst at the flow's rate; a sender that has been silent for longer does not wait."""
 
 NEAR_NS = 512_000
-"""Shortest round trip for each of which the addition for short paths is halved."""
+"""Unit of the minimum RTT; each unit halves the extra length of bursts on short paths."""
 
 LEAST_PACKETS = 2
 SHARE_OF_WINDOW = 3
-"""A third of the window is a burst, however long it may be."""
+"""A third of the window is worth sending, even if a full burst is longer."""
 
 SLOW_START_GAIN, AVOIDANCE_GAIN = 2.0, 1.2
-"""Rate of a flow that is not paced, in windows a round trip: it may be about to grow."""
+"""Assumed rate of an unpaced flow, in windows per round trip; above 1, because the window may grow."""
 
 
 @njit
@@ -49,7 +49,7 @@ def burst_packets(world: Any, flow: Any) -> int:
 
 @njit
 def sendable_packets(world: Any, flow: Any) -> int:
-    """Return how many packets that were never sent the windows of sender and receiver allow now."""
+    """Return the number of new packets that the windows of sender and receiver allow now."""
     allowed = window_packets(world, flow) - pipe_packets(flow)
     ready = min(flow.n_packets, flow.una + flow.receive_window_packets) - flow.nxt
     return max(min(allowed, ready), 0)
@@ -57,10 +57,10 @@ def sendable_packets(world: Any, flow: Any) -> int:
 
 @njit
 def waits_for_burst(world: Any, flow: Any, now_ns: int) -> bool:
-    """Return whether the flow holds back what its window allows, because an ACK will soon allow more.
+    """Return whether the flow defers packets that its window allows, because an ACK will soon allow more.
 
-    It does not wait while losses are repaired, when nothing is in flight, when nothing was sent in the last
-    millisecond, and when all that is left may leave.
+    A flow does not wait while losses are repaired, while nothing is in flight, after a millisecond without
+    sending, or if all remaining packets may leave.
     """
     if world.burst_bytes == 0 or flow.burst_left > 0 or flow.needs_credit:
         return False
@@ -76,7 +76,7 @@ def waits_for_burst(world: Any, flow: Any, now_ns: int) -> bool:
 
 @njit
 def worthwhile_packets(world: Any, flow: Any) -> int:
-    """Return the number of packets from which on a flow that is limited by its window sends them."""
+    """Return the least number of packets that a window-limited flow sends at once."""
     window = min(window_packets(world, flow), flow.receive_window_packets)
     return min(burst_packets(world, flow), max(window // SHARE_OF_WINDOW, 1))
 
@@ -85,7 +85,7 @@ def worthwhile_packets(world: Any, flow: Any) -> int:
 def limiting_packets(world: Any, flow: Any) -> int:
     """Return the packets in flight at which a flow counts as limited by its window, so that it may grow.
 
-    What the flow holds back for a burst would have left without one.
+    Packets deferred for a burst count as in flight, because they would have left without bursts.
     """
     limit = window_packets(world, flow)
     if world.burst_bytes > 0:

@@ -91,7 +91,7 @@ def red_verdict(
         link: The link.
         port: Its port, with the limits.
         queue: Record that keeps the average: the port, or its class queue.
-        busy_until_ns: When the queue was or will be empty.
+        busy_until_ns: Time at which the queue was or will be empty.
         packet: The packet that arrives.
         backlog_ns: The queue, as a drain time.
         now_ns: Present time.
@@ -135,7 +135,7 @@ def stamp_telemetry(world: Any, link_id: int, slot: int, now_ns: int) -> None:
     link = link_at(world.links, link_id)
     hop = stamps.hops
     queue_bytes = (max(link.busy_until_ns - now_ns, 0) << 20) // link.ns_per_byte_q20
-    queue_bytes += port.queued_bytes - port.sending_bytes  # where queues are lists
+    queue_bytes += port.queued_bytes - port.sending_bytes  # of class queues
     stamps.queue_bytes[hop] = queue_bytes
     stamps.tx_bytes[hop] = link.sent_bytes - queue_bytes
     stamps.time_ns[hop] = now_ns

@@ -1,7 +1,7 @@
 """Events of the packet simulator and their sources.
 
 An event is one int64: the time in ns in the high bits, the source (a link, host or timer) in the low 20 bits.
-A source has at most one event: a link that of its first packet's arrival, however many packets follow it.
+A source has at most one event. A link's event is the arrival of its first packet, however many follow.
 Equal times are ordered by source, so a run is deterministic.
 """
 

@@ -1,9 +1,8 @@
 """Per-packet forwarding: tables of the links from each switch towards the destination's switch.
 
-They are used where a flow's route is not known at its start: packets are sprayed over all shortest paths,
-flows change paths between bursts, or links fail. A flow that keeps its path takes the same links as in
-``routing.ecmp_routes``.
-Part of the extended event loop only.
+They are used if a flow's route is not known at its start, because packets are sprayed over all shortest
+paths, flows change paths between bursts, or links fail. A flow that keeps its path takes the same links as in
+``routing.ecmp_routes``. Part of the extended event loop only.
 """
 
 from __future__ import annotations
@@ -99,10 +98,10 @@ def _table(graph: SwitchGraph, distance: NDArray[np.int32]) -> Any:
 
 @njit
 def flowlet_choice(world: Any, packet: Any, equal: int, now_ns: int) -> int:
-    """Return the choice of the flow's last packet at this hop, or after a gap one drawn at random.
+    """Return the choice of the flow's previous packet at this hop, or a random choice after a gap.
 
     See Vanini et al., "Let It Flow", NSDI 2017. A flow has one entry for each hop and direction, not for each
-    switch: packets that come to different switches at the same hop continue one flowlet.
+    switch: packets that arrive at different switches at the same hop continue one flowlet.
     """
     flowlet = flowlet_at(world.flowlets, packet.route + min(packet.hop, world.route_stride - 1))
     continues = now_ns - flowlet.last_ns < world.flowlet_gap_ns
@@ -114,7 +113,7 @@ def flowlet_choice(world: Any, packet: Any, equal: int, now_ns: int) -> int:
 
 @njit
 def next_link(world: Any, link_id: int, packet: Any, now_ns: int) -> int:
-    """Return the link that a packet takes next, at the far end of the link that it came over.
+    """Return the link that a packet takes next, at the far end of its present link.
 
     NOBODY means that there is no path; ARRIVED means that the packet is at its destination host.
     """

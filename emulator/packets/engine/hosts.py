@@ -1,9 +1,9 @@
 """Packet scheduling of hosts: round robin among the host's flows, and rate caps.
 
-A host hands its network card a few packets at a time, one from each flow in turn, as Linux does with fair
+A host passes its network card a few packets at a time, one from each flow in turn, as Linux does with fair
 queueing and TCP small queues. Data that the card cannot accept yet waits in the flows, not in a queue in
-front of the card. A rate cap applies at the same point: it spaces the host's packets, so it holds for the
-host as a whole, whatever its transports do.
+front of the card. A rate cap applies at the same point: it spaces the packets of the whole host, whatever its
+transports do.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def ready_ns(world: Any, host: Any, now_ns: int) -> int:
     if host.cap_ns_per_byte_q20 > 0:
         since_ns = serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20)
         capped_ns = max(now_ns, host.last_sent_ns + since_ns)
-        if not world.rates_change:  # else the card may be slower than the cap
+        if not world.rates_change:  # otherwise the card may be slower than the cap
             return capped_ns
     busy_until_ns = link_at(world.links, host.uplink).busy_until_ns
     if busy_until_ns - now_ns <= host.backlog_limit_ns:
@@ -124,7 +124,7 @@ def transmit_in_turn(world: Any, flow_id: int, seq: int, now_ns: int, extras: An
     host.last_sent_ns = now_ns
     host.turn = flow.next_active
     if extras is not None and flow.burst_left > 0:
-        host.turn = flow_id  # the card gets a burst as a whole
+        host.turn = flow_id  # the card receives a burst as a whole
 
 
 @njit(forceinline=True)
@@ -140,7 +140,7 @@ def is_held_back(world: Any, flow_id: int, now_ns: int) -> bool:
 
 @njit
 def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Let a flow send all that it may, unless flows of its host are already waiting for their turn."""
+    """Send all packets that a flow may send, unless flows of its host already wait for their turn."""
     flow = flow_at(world.flows, flow_id)
     while host_at(world.hosts, flow.src).awake == 0:
         seq = next_sequence(world, flow, extras)
@@ -157,7 +157,7 @@ def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
-    """Return the first flow, from the one whose turn it is, that has a packet to send; NOBODY if none has."""
+    """Return the first flow with a packet to send, starting with the flow whose turn it is, or NOBODY."""
     flow_id = host.turn
     for _ in range(host.active_flows + 1):
         if flow_id == NOBODY:
@@ -175,7 +175,7 @@ def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
 
 @njit
 def send_round_robin(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
-    """Let the flows of a host send in turn, after it waited for its card or its cap."""
+    """Send packets of a host's flows in turn, after the host waited for its card or its cap."""
     host = host_at(world.hosts, host_id)
     host.awake = 0
     while True:
@@ -229,7 +229,7 @@ def start_flows(world: Any, now_ns: int, extras: Any) -> int:
 
 @njit
 def wake_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Handle a flow's own event: the flows that it waited for have ended, or its pace lets it send again."""
+    """Handle a flow's own event: the flows that it waited for have ended, or its pace permits a packet."""
     flow = flow_at(world.flows, flow_id)
     flow.pace_armed = 0
     if not flow.begun:
@@ -268,7 +268,7 @@ def tick_transports(world: Any, now_ns: int, extras: Any) -> None:
 
 @njit
 def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Process an ACK, then let its flow send."""
+    """Process an ACK, then send the packets that its flow may send."""
     flow_id = packet_at(world.packets, slot).flow
     flow = flow_at(world.flows, flow_id)
     if extras is not None and flow.needs_credit:
@@ -295,7 +295,7 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def wait_for_credit(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Keep the timer of an unfinished flow running; request credit if the receiver expects to give none."""
+    """Keep the timer of an unfinished flow running; request credit if the receiver expects to grant none."""
     flow = flow_at(world.flows, flow_id)
     if flow.timer_deadline_ns == NEVER_NS:
         flow.timer = RETRANSMISSION
@@ -307,8 +307,8 @@ def wait_for_credit(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 def check_timers(world: Any, now_ns: int, extras: Any) -> None:
     """Expire the timer of every active flow whose deadline has passed.
 
-    Timers have the granularity of the tick (RFC 6298's G). As in Linux's timer wheel, the tick at which one
-    ends is too early.
+    Timers have the granularity of the tick (RFC 6298's G). As in Linux's timer wheel, a timer whose deadline
+    coincides with a tick expires at the next tick.
     """
     ended_ns = now_ns - world.as_linux
     for host_id in range(world.n_hosts):

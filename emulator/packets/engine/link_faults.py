@@ -86,7 +86,7 @@ class LinkFaults:
         return np.unique(np.concatenate(down)) if down else np.empty(0, np.int64)
 
     def apply(self, state: State, now_ns: int) -> State:
-        """Set links and forwarding tables as they are at a time, and return the state, bound."""
+        """Set links and forwarding tables to their condition at a time, and return the bound state."""
         self._rates.apply(state, now_ns)
         if not self._failures:
             return state

@@ -73,7 +73,7 @@ def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
     slot = link.head
     packet = packet_at(world.packets, slot)
     link.head = packet.next
-    # Whether a packet follows is hard to predict, so there is no branch.
+    # The code has no branch, because it is hard to predict whether a packet follows.
     following_ns = packet_at(world.packets, max(packet.next, 0)).arrival_ns
     replace(world, link_id, event_key(following_ns, link_id) if packet.next != NOBODY else int(NO_EVENT))
     if extras is not None:
@@ -91,7 +91,7 @@ def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> None:
-    """Do the same as :func:`arrive` where packets can be lost, routed one by one or flow-control frames."""
+    """Handle an arrival as :func:`arrive`, with losses, per-packet routing and flow-control frames."""
     packet = packet_at(world.packets, slot)
     if packet.flags & PACKET_CONTROL:
         take_control_frame(world, link_id, note_at(world.notes, slot).priority, packet.flags, now_ns)
@@ -207,7 +207,7 @@ class Loop:
 
     @cached_property
     def run_until(self) -> Any:
-        """``(world_address, until_ns)``: handles all events before that time; 0 if the world halted."""
+        """``(world_address, until_ns)``: handle all events before that time; 0 if the world halted."""
         extras = self._extras
 
         def run_until(world_address: int, until_ns: int) -> int:
@@ -249,7 +249,7 @@ class Loop:
 
     @cached_property
     def resume_senders(self) -> Any:
-        """``(world_address, 0)``: lets every host send again after the packet pool has grown."""
+        """``(world_address, 0)``: resume sending at every host after the packet pool has grown."""
         extras = self._extras
 
         def resume_senders(world_address: int, _unused: int) -> int:
@@ -264,9 +264,9 @@ class Loop:
 
     @cached_property
     def cap_hosts(self) -> Any:
-        """``(world_address, 0)``: brings the world's ``caps`` into force, from the next packet on.
+        """``(world_address, 0)``: enforce the world's ``caps``, from the next packet on.
 
-        A host whose cap does not change is left alone, so setting the same cap again has no effect.
+        A host whose cap does not change is not affected, so setting the same cap again has no effect.
         """
         extras = self._extras
 

@@ -48,7 +48,7 @@ def halt_for_transport(world: Any, flow: Any, callback: int, raised: int) -> Non
 def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
     """Apply the pacing rate that a callback may have written; 0 means none.
 
-    The waiting packet is spaced anew, as in a network card's rate limiter. Otherwise a rate cut would take
+    The waiting packet is rescheduled, as in a network card's rate limiter. Otherwise a rate cut would take
     effect one packet late, which is several round trips for a very slow flow.
     """
     rate_bps = flow.pacing_rate_bps
@@ -73,8 +73,8 @@ def space_next_packet(flow: Any, size_bytes: int, continues: bool, has_more: boo
     Fractions of a nanosecond are carried over. If this packet was late because other flows of its host had
     their turn, the next ones are scheduled from the time at which it was due, at most four packets' time ago.
     The result is a bounded burst; Linux's fair queueing allows one of less than a packet's time
-    (net/sched/sch_fq.c). Delay for lack of data or of window is not made up. A packet that continues a burst
-    prolongs the pause behind it.
+    (net/sched/sch_fq.c). Delay for lack of data or of window is not made up for. A packet that continues a
+    burst prolongs the pause after the burst.
     """
     if flow.pace_ns_per_byte_q20 == 0:
         return
@@ -96,7 +96,7 @@ def space_next_packet(flow: Any, size_bytes: int, continues: bool, has_more: boo
 
 @njit(forceinline=True)
 def waits_for_pace(world: Any, flow_id: int, now_ns: int) -> bool:
-    """Return whether the flow's pace keeps it from sending now; if so, schedule its wake-up."""
+    """Return whether the flow's pace prevents sending now; if so, schedule its wake-up."""
     flow = flow_at(world.flows, flow_id)
     if flow.pace_ns_per_byte_q20 == 0 or flow.burst_left > 0 or flow.next_send_ns <= now_ns:
         return False

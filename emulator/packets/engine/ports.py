@@ -48,7 +48,7 @@ QUEUE_BUCKETS = 40 * _SUB_BUCKETS
 
 @njit(forceinline=True)
 def first_link(world: Any, packet: Any, flow_id: int, direction: int) -> int:
-    """Put a packet at the start of its flow's route (direction 1: that of ACKs); return the first link."""
+    """Put a packet at the start of its flow's route (direction 1: the ACK route); return the first link."""
     packet.hop = 0
     packet.route = (2 * flow_id + direction) * world.route_stride
     return int(route_hop_at(world.routes, packet.route).link)
@@ -117,7 +117,7 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
 
 @njit(forceinline=True)
 def shaped_busy_until_ns(world: Any, link: Any, size_bytes: int, now_ns: int) -> int:
-    """Return when a token bucket that takes a packet has charged for it (``shaper_burst_s``)."""
+    """Return the time until which a token bucket is busy with an accepted packet (``shaper_burst_s``)."""
     full_packet_ns = serialisation_ns(world.payload_bytes + world.header_bytes, link.ns_per_byte_q20)
     burst_ns = _BURST_NS if full_packet_ns < _BURST_NS else full_packet_ns // 10
     begins_ns = max(link.busy_until_ns, now_ns - burst_ns)
@@ -136,10 +136,10 @@ def queue_bucket(drain_ns: int) -> int:
 
 @njit
 def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
-    """Add every non-empty queue to its link's histogram; the samples missing there found it empty."""
+    """Add every non-empty queue to its link's histogram; the remaining samples are empty queues."""
     world.queue_samples += 1
     if extras is None and world.wheel_slots == 0:
-        # Packets in a queue arrive later, so their link has an event: large networks have few of those.
+        # A link with a queue has an event, and large networks have fewer events than links.
         for leaf in range(world.n_leaves):
             link_id = entry_at(world.tournament, world.first_leaf + leaf).key & SOURCE_MASK
             if link_id < world.n_links:

@@ -1,6 +1,6 @@
 """Changes of link rates within an episode.
 
-A queue is represented by its drain time, so a new rate rescales times: those of the packets that have not
+A queue is represented by its drain time, so a new rate rescales times: the times of packets that have not
 left yet, the limits, and the statistics that are kept as times. Packets on the cable are not affected.
 """
 
@@ -69,7 +69,7 @@ class RateChanges:
         self._what = [(number, value) for _, number, value in drawn]
 
     def apply(self, state: State, now_ns: int) -> None:
-        """Apply the changes of this very time; the simulation must stand at it."""
+        """Apply the changes due at exactly ``now_ns``, which must be the present simulated time."""
         end = bisect_right(self.stops_ns, now_ns)
         begin = bisect_right(self.stops_ns, now_ns - 1)
         for number, value in self._what[begin:end]:
@@ -103,7 +103,7 @@ def _change_rate(worlds: Any, links: Any, ports: Any, packets: Any, link_id: int
     slot = link.head
     while slot != NOBODY:
         packet = packets[slot]
-        # The part of the time until the arrival that the packet waits and is sent; the rest is the cable.
+        # Part of the time until arrival in which the packet waits and is sent; the rest is the cable's delay.
         leaves_ns = min(max(packet.arrival_ns - link.delay_ns - now_ns, 0), backlog_ns)
         packet.arrival_ns += int(leaves_ns * ratio + 0.5) - leaves_ns
         link.last_arrival_ns = packet.arrival_ns
@@ -123,6 +123,6 @@ def _change_rate(worlds: Any, links: Any, ports: Any, packets: Any, link_id: int
     if link.head != NOBODY:
         remove(world, link_id)
         add(world, link_id, event_key(packets[link.head].arrival_ns, link_id))
-    if host_source != NOBODY and has_event(world, host_source):  # the host determines anew when it may send
+    if host_source != NOBODY and has_event(world, host_source):  # the host recomputes its next send time
         remove(world, host_source)
         add(world, host_source, event_key(now_ns, host_source))

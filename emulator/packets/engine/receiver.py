@@ -57,7 +57,7 @@ def clear_bit(bitmap: Any, offset: int, index: int) -> None:
 
 @njit
 def bits_up_to(bitmap: Any, flow: Any, first: int, seq: int) -> Any:
-    """Return the bits of the 64 packets up to ``seq``, whose own is the highest.
+    """Return the bits of the 64 packets up to ``seq``, whose bit is the highest.
 
     Bits of packets before ``first`` are 0; all are 0 where the window is smaller than 64 packets.
     """
@@ -115,7 +115,7 @@ def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> bool:
 def report_arrivals(world: Any, flow: Any, slot: int, seq: int) -> None:
     """Report in an ACK which of the latest packets are held, as SACK blocks do (RFC 2018, 4).
 
-    Each arrival is reported several times, so that a lost ACK hides nothing.
+    Each arrival is reported several times, so that the loss of an ACK hides no arrival.
     """
     note = note_at(world.notes, slot)
     note.newest_arrival = max(seq, flow.highest_held)
@@ -166,7 +166,7 @@ def send_back(world: Any, flow: Any, flow_id: int, slot: int, now_ns: int, extra
 
 @njit
 def send_nack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Send a trimmed packet back: its ACK tells which packet is missing, and what has arrived in order."""
+    """Return a trimmed packet as a NACK, with the number of the missing packet and the cumulative ACK."""
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, packet.flow)
     flow.trimmed_packets += 1
@@ -216,14 +216,14 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
 
 @njit(forceinline=True)
 def ack_timer_ns(world: Any, flow: Any, what: int) -> int:
-    """Return when a receiver's wait for more packets ends: the gathering, or the delay of an ACK."""
+    """Return the end of a receiver's wait for more packets: coalescing, or the delay of an ACK."""
     waits_ns = world.coalescing_ns if what == RECEIVER_GATHERS else world.delayed_ack_ns
     return int(flow.unacked_since_ns + waits_ns)
 
 
 @njit
 def set_ack_timer(world: Any, flow_id: int, what: int) -> None:
-    """Set an event for the end of a receiver's wait, unless it has one, which comes no later."""
+    """Set an event for the end of a receiver's wait, unless one is set, which is never later."""
     flow = flow_at(world.flows, flow_id)
     if not flow.ack_timers & (1 << what):
         flow.ack_timers |= 1 << what
@@ -232,13 +232,13 @@ def set_ack_timer(world: Any, flow_id: int, what: int) -> None:
 
 @njit(forceinline=True)
 def owes_ack(world: Any, flow: Any) -> bool:
-    """Return whether what has arrived is not to wait for the timer of delayed ACKs."""
+    """Return whether the arrivals must be acknowledged before the delayed-ACK timer expires."""
     return bool(flow.quick_acks > 0 or flow.unacked_arrivals >= world.delayed_ack_packets)
 
 
 @njit(forceinline=True)
 def gathers_more(world: Any, flow: Any, now_ns: int) -> bool:
-    """Return whether the card still gathers packets, which it will hand up as one."""
+    """Return whether the network card is still coalescing packets, which it will deliver as one."""
     return bool(
         flow.unacked_arrivals < world.coalesced_packets
         and now_ns - flow.unacked_since_ns < world.coalescing_ns
@@ -272,9 +272,9 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def expire_ack_timer(world: Any, flow_id: int, what: int, now_ns: int, extras: Any) -> None:
-    """Send the ACK that waited, if it is due; set the event again if it was for an earlier ACK.
+    """Send the waiting ACK if it is due; set the event again if it was for an earlier ACK.
 
-    A packet that came alone waits on for another one when the gathering ends.
+    A single packet waits for another one after the coalescing ends.
     """
     flow = flow_at(world.flows, flow_id)
     flow.ack_timers &= ~(1 << what)

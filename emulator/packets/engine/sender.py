@@ -209,7 +209,7 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
 
 @njit(forceinline=True)
 def gives_round_trip(world: Any, flow: Any, seq: int) -> bool:
-    """Return whether the ACK that a packet has caused gives a sample of the round trip.
+    """Return whether the ACK of a packet gives a sample of the round-trip time.
 
     The echoed sending time is that of the very transmission, so retransmissions give valid samples. Without
     timestamps it is unknown which transmission an ACK answers, so they give none (Karn's algorithm; RFC 6298,
@@ -254,7 +254,7 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     limit = window_packets(world, flow) if extras is None else limiting_packets(world, flow)
     event.window_limited = 1 if pipe_packets(flow) >= limit else 0
     if world.as_linux and flow.cwnd < flow.ssthresh and flow.cwnd < 2.0 * in_flight:
-        event.window_limited = 1  # Linux: a window in slow start may grow to twice of what was in flight
+        event.window_limited = 1  # Linux: a window in slow start may grow to twice the packets in flight
     advances = segment.ack > flow.una
     event.duplicate = 0 if advances or not keeps_order(world, extras) else 1
     if flow.recovery == RACK:
@@ -288,15 +288,15 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def ack_trimmed(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Apply a NACK: a packet arrived trimmed, so it has left the network and has to be sent again.
+    """Apply a NACK: a packet arrived trimmed, so it has left the network and must be retransmitted.
 
-    Its time is no sample of the round trip, because headers overtake data.
+    A NACK gives no sample of the round-trip time, because headers overtake data.
     """
     flow = flow_at(world.flows, packet_at(world.packets, slot).flow)
     flow.nacks += 1
     if flow.recovery == TOLD:
         take_ack_when_told(world, flow, slot)
-    if flow.recovery != RACK:  # other senders notice a loss in their own ways
+    if flow.recovery != RACK:  # the other kinds of recovery detect losses in their own ways
         return
     event = event_at(world.event, 0)
     describe_timer_event(flow, event, now_ns)
@@ -324,7 +324,7 @@ def describe_timer_event(flow: Any, event: Any, now_ns: int) -> None:
 def expire_timer(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     """Handle a flow's timer: time-out, tail loss probe, end of the reordering window, or a SYN's time-out.
 
-    A receiver-driven flow with nothing in flight waits for credit, so it asks for it.
+    A receiver-driven flow with nothing in flight waits for credit, and requests it.
     """
     flow = flow_at(world.flows, flow_id)
     if extras is not None and flow.needs_credit and pipe_packets(flow) <= 0:
@@ -368,7 +368,7 @@ def set_timer_after_sending(world: Any, flow: Any, seq: int, now_ns: int) -> Non
 
 @njit
 def restart_by_time(world: Any, flow: Any, now_ns: int) -> None:
-    """Declare losses after a time-out, and let one packet more leave than is still in flight."""
+    """Declare losses after a time-out, and permit one packet more than is still in flight."""
     flow.probe_due = 0
     flow.probe_below = 0
     declare_timed_out(world, flow, now_ns)

@@ -1,9 +1,10 @@
 """Memory that all ports of a switch share, with dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 1998).
 
-A port accepts a packet while its queue is at most ``alpha`` times the free memory, and the packet fits into
-it. So n equally loaded ports hold ``alpha / (1 + n alpha)`` of the memory each: one alone may have much, and
-there is always some left for a port that was idle. Memory is counted in bytes, not in cells, and a byte is
-free when it has been sent. The ports of hosts are not part of it. Part of the extended event loop only.
+A port accepts a packet if its queue is at most ``alpha`` times the free memory, and the packet fits into the
+free memory. Thus n equally loaded ports hold ``alpha / (1 + n alpha)`` of the memory each: a single busy port
+may hold much, and some memory always remains for ports that were idle. Memory is counted in bytes, not in
+cells, and a byte is free when it has been sent. The ports of hosts have no part in it. Part of the extended
+event loop only.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def bytes_of(drain_ns: int, link: Any) -> int:
 
 @njit
 def held_bytes(world: Any, memory: Any, now_ns: int) -> int:
-    """Return what the queues of a switch hold now."""
+    """Return the bytes in the queues of a switch now."""
     total_bytes = 0
     for place in range(memory.first_port, memory.first_port + memory.n_ports):
         link = link_at(world.links, route_hop_at(world.memory_ports, place).link)
@@ -61,10 +62,10 @@ def allows(world: Any, queue_bytes: int, size_bytes: int, held_bytes: int) -> bo
 
 @njit
 def takes_memory(world: Any, link: Any, link_id: int, backlog_ns: int, size_bytes: int, now_ns: int) -> bool:
-    """Take memory of the switch for a packet that joins a queue; return whether the port may have it.
+    """Reserve memory of the switch for a packet that joins a queue; return whether the port may have it.
 
-    What a switch holds only falls between two packets that it accepts, so what it held at the last count and
-    what came since are an upper bound. The ports are only counted anew when the bound would refuse a packet.
+    Between two accepted packets the bytes in a switch only decrease, so the last count plus the bytes
+    accepted since is an upper bound. The ports are recounted only when the bound would refuse a packet.
     """
     number = port_at(world.ports, link_id).memory
     if number == NOBODY:

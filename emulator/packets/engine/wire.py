@@ -23,7 +23,7 @@ RateT = TypeVar("RateT", float, NDArray[np.float64])
 def ns_per_byte_q20(rate_bps: RateT) -> RateT:
     """Return the time of a byte at a rate, in ns, in fixed point: a whole number, 0 for an infinite rate.
 
-    Called from Python it takes arrays too.
+    From Python, it also accepts arrays.
     """
     nearest: RateT = np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS)
     return nearest
@@ -45,10 +45,10 @@ def release_packet(world: Any, slot: int) -> None:
 
 @njit(forceinline=True)
 def integrate_backlog(link: Any, now_ns: int) -> int:
-    """Bring the queue's time integral (in drain time) up to now, and return the queue.
+    """Update the queue's time integral (in drain time) to the present, and return the queue.
 
     The queue falls linearly from one backlog to the other, so the area is half the difference of their
-    squares. The code has no branch, because processors predict poorly whether a queue is empty.
+    squares. The code has no branch, because it is hard to predict whether a queue is empty.
     """
     before_ns = max(link.busy_until_ns - link.integrated_until_ns, 0)
     backlog_ns = max(link.busy_until_ns - now_ns, 0)

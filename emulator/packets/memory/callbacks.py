@@ -12,4 +12,4 @@ ON_RECEIVER_TICK = 8
 PARAMETERS = 9
 N_PARAMETERS = 10
 N_ENTRIES = 11
-"""Address and number of a transport's parameters, behind its callbacks; entries in all."""
+"""Address and number of a transport's parameters, after its callbacks, and total number of entries."""

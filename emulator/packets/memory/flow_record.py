@@ -1,4 +1,4 @@
-"""Record of a flow: what its transport and both of its ends keep, and what a sender keeps of each packet."""
+"""Record of a flow: the state of its transport and of both its ends, and a sender's state of each packet."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ RACK = 2
 """Loss detection by time, with tail loss probes, as in Linux (RFC 8985)."""
 
 GO_BACK_N = 3
-"""Everything again from the packet of a NAK or a time-out, as network cards for RDMA do it."""
+"""Retransmission of everything from the packet of a NAK or a time-out, as in network cards for RDMA."""
 
 TOLD = 4
-"""The receiver tells the sender of losses: of trimmed packets at once, of others by asking for them again."""
+"""Losses reported by the receiver: trimmed packets at once, other packets by a request to resend them."""
 
 RETRANSMISSION = 0
 PROBE = 1
@@ -35,12 +35,12 @@ time-out of the handshake."""
 FRTO_RESENT = 1
 FRTO_SENDS_NEW = 2
 FRTO_SPURIOUS = 3
-"""Steps after a time-out (RFC 5682, 3.1): the first packet was sent again; new ones may leave; proof came."""
+"""Steps after a time-out (RFC 5682, 3.1): first packet resent; new packets may leave; proved spurious."""
 
 IN_FLIGHT = 0
 LOST = 1
 ARRIVED = 2
-"""States of a packet that was sent and is not acknowledged yet (RACK)."""
+"""States of a packet that was sent and is not yet acknowledged cumulatively (RACK)."""
 
 STANDARD_SLOW_START = 0
 HYSTART = 1
@@ -59,7 +59,7 @@ SENT_TIME = np.dtype([("ns", np.int64)])
 """Time of a packet's last transmission, beside its :data:`TRANSMISSION`."""
 
 NO_WINDOW_PACKETS = 1e9
-"""Congestion window of a law that limits its rate only."""
+"""Congestion window of a law that limits only its rate."""
 
 STATE_SLOTS = 40
 """Number of floats in ``flow.state``, a transport's private state for each flow."""
@@ -89,22 +89,22 @@ FLOW = aligned_dtype(
         ("lost_below", np.int64),  # SACK: holes below this number are lost
         ("hole_cursor", np.int64),  # SACK: next candidate for retransmission
         ("recovery_credit", np.int64),  # SACK: packets that may leave in recovery
-        ("una_sent_ns", np.int64),  # SACK: when the first hole was last sent
+        ("una_sent_ns", np.int64),  # SACK: last sending time of the first hole
         ("rttvar_ns", np.float64),
         ("rto_ns", np.int64),
         ("timer_deadline_ns", np.int64),
-        ("timer", np.int64),  # what happens then: RETRANSMISSION ...
-        # Loss detection by time, in the terms of RFC 8985; first what every ACK and every packet reads.
+        ("timer", np.int64),  # meaning of the timer: RETRANSMISSION ...
+        # Loss detection by time, in the terms of RFC 8985; first the fields that every ACK and packet reads.
         ("rack_sent_ns", np.int64),  # RACK.xmit_ts: of the packet sent last among those that arrived
         ("rack_seq", np.int64),
         ("rack_rtt_ns", np.int64),  # its round trip
         ("highest_arrived", np.int64),  # RACK.fack
         ("first_transmission", np.int64),  # index of its packets in the world's transmissions
-        ("oldest_resent_ns", np.int64),  # no retransmission in flight was sent earlier; NEVER_NS: none is
+        ("oldest_resent_ns", np.int64),  # no retransmission in flight was sent earlier; NEVER_NS: none
         ("probe_due", np.int64),  # tail loss probe (RFC 8985, 7)
         ("probe_below", np.int64),  # TLP.end_seq: one more than the probe's number; 0: none is in flight
         ("cwr_below", np.int64),  # the last window that a mark reduced (Linux's CWR) ends here
-        ("frto_step", np.int64),  # RFC 5682, 3.1; 0: no doubt about a time-out
+        ("frto_step", np.int64),  # RFC 5682, 3.1; 0: no time-out is under test
         ("prr_sent", np.int64),  # packets sent in this recovery (RFC 9937)
         ("prr_delivered", np.int64),
         ("prr_flight", np.int64),  # packets in flight when the recovery began
@@ -135,7 +135,7 @@ FLOW = aligned_dtype(
         ("dst", np.int32),
         ("transport", np.int32),
         ("recovery", np.int32),
-        ("reduces_by_prr", np.int32),  # else its transport sets the window during recovery too
+        ("reduces_by_prr", np.int32),  # 0: its transport sets the window during recovery too
         ("slow_start", np.int32),  # STANDARD_SLOW_START ...
         ("ecn_capable", np.int32),
         # List of the host's active flows.
@@ -163,20 +163,20 @@ FLOW = aligned_dtype(
         ("css_rounds", np.int64),
         ("round_began_ns", np.int64),  # HyStart
         ("train_until_ns", np.int64),  # last ACK of the train that began with the round
-        # Connections that outlive a flow.
+        # Reuse of connections.
         ("first_packet", np.int64),  # number of its first packet, 0 unless its connection had flows before
         ("idle_since_ns", np.int64),  # sending time of the connection's last packet before this flow
         ("pool", np.int32),  # the first flow of the same hosts and law, which keeps their idle connections
         ("first_idle", np.int32),
         ("next_idle", np.int32),
-        ("nak_sent", np.int32),  # GO_BACK_N: the receiver has asked for the packet that it expects
+        ("nak_sent", np.int32),  # GO_BACK_N: the receiver has sent a NAK for the expected packet
         # Read by the extended loop only; last, so that the plain loop never touches these cache lines.
         ("pace_in_force_bps", np.float64),  # the pacing rate behind the next two fields
         ("pace_ns_per_byte_q20", np.int64),
         ("pace_fraction_q20", np.int64),  # of a nanosecond, carried from packet to packet
         ("next_send_ns", np.int64),
-        ("paced_since_ns", np.int64),  # sending time of the packet that the next one is spaced from
-        ("paced_bytes", np.int64),  # its size; 0: none was sent
+        ("paced_since_ns", np.int64),  # time from which the next packet is spaced
+        ("paced_bytes", np.int64),  # bytes sent since then; 0: none
         ("has_more", np.int64),  # another packet was ready when that packet had left
         ("resent_below", np.int64),  # SACK: all holes below were retransmitted ...
         ("resent_by_ns", np.int64),  # ... by this time; 0: unknown
@@ -188,7 +188,7 @@ FLOW = aligned_dtype(
         ("app_limited_until", np.int64),  # 0, or the delivered_packets up to which samples are app-limited
         ("pacing_burst_packets", np.int64),  # packets that leave together, written by transports; 0: one
         ("burst_left", np.int64),  # packets of its present burst that have not left yet
-        ("burst_sent_ns", np.int64),  # when a packet left last, of a flow that sends bursts
+        ("burst_sent_ns", np.int64),  # time of the last packet of a flow that sends bursts
         ("unacked_since_ns", np.int64),  # first of the arrivals that are not yet acknowledged
         ("last_cnp_ns", np.int64),
         ("after_delay_ns", np.int64),
@@ -200,7 +200,7 @@ FLOW = aligned_dtype(
         ("ack_timers", np.int32),  # bitmap of the events of its receiver: RECEIVER_ACKS ...
         ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
         ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
-        ("quick_acks", np.int32),  # that the receiver will still send at once
+        ("quick_acks", np.int32),  # ACKs that the receiver will still send at once
         ("held_ack_slot", np.int32),  # the last of these arrivals
         ("cnp_due", np.int32),
         ("repeated_arrival", np.int32),  # the last of these had arrived before
@@ -209,14 +209,14 @@ FLOW = aligned_dtype(
         ("n_successors", np.int32),
         ("priority", np.int32),  # class of its data
         ("ack_priority", np.int32),  # class of its ACKs; NOBODY: that of the data that caused them
-        ("trimmed_packets", np.int64),  # that arrived without their data
-        ("nacks", np.int64),  # reports of such packets that reached the sender
+        ("trimmed_packets", np.int64),  # packets that arrived without their data
+        ("nacks", np.int64),  # reports of trimmed packets that reached the sender
         ("failed", np.int64),  # its transport raised, or wrote an invalid window or rate
         # Receiver-driven transports: a packet leaves only if the receiver has granted it.
-        ("credit_packets", np.int64),  # transmissions granted in all; at the start, the first window
-        ("spent_packets", np.int64),  # of these, made
-        ("free_packets", np.int64),  # that may leave beyond them: asked for again, or after a time-out
-        ("announced_packets", np.int64),  # that the receiver knows to be wanted
+        ("credit_packets", np.int64),  # total transmissions granted; at the start, the first window
+        ("spent_packets", np.int64),  # granted transmissions that were made
+        ("free_packets", np.int64),  # packets that need no credit: requested again, or after a time-out
+        ("announced_packets", np.int64),  # total transmissions needed, as announced to the receiver
         ("needs_credit", np.int32),
     ]
 )

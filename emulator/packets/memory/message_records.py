@@ -1,6 +1,6 @@
-"""Records of receiver-driven transports: messages, the hosts that receive them, and what packets say of them.
+"""Records of receiver-driven transports: messages, receiving hosts, arrivals, and the credit in packets.
 
-A message is a flow as its receiver sees it. There is one record of it for each flow.
+A message is the receiver's view of a flow; there is one record for each flow.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ MESSAGE_STATE_SLOTS = 8
 
 MESSAGE = aligned_dtype(
     [
-        # Read by receivers; those that helpers write are marked.
-        ("index", np.int64),  # that of its flow
+        # Read by receivers; the helper that writes a field is in parentheses.
+        ("index", np.int64),  # index of its flow
         ("n_packets", np.int64),
-        ("received_packets", np.int64),  # different ones
+        ("received_packets", np.int64),  # distinct packets
         ("remaining_packets", np.int64),
         ("remaining_bytes", np.int64),  # payload
-        ("arrived_packets", np.int64),  # all: trimmed and repeated ones too
+        ("arrived_packets", np.int64),  # all arrivals, trimmed and repeated packets included
         ("trimmed_packets", np.int64),
-        ("wanted_packets", np.int64),  # transmissions that it needs in all, as far as the receiver knows
-        ("granted_packets", np.int64),  # transmissions that the sender may make in all (grant, pulls)
-        ("pulls", np.int64),  # of these, waiting for the host's clock (queue_pulls)
-        ("rank", np.float64),  # the host's messages are ordered by it, lowest first (set_rank)
+        ("wanted_packets", np.int64),  # total transmissions needed, as far as the receiver knows
+        ("granted_packets", np.int64),  # total transmissions that the sender may make (grant, pulls)
+        ("pulls", np.int64),  # further transmissions that the host's clock will grant (queue_pulls)
+        ("rank", np.float64),  # the host's messages are ordered by rank, lowest first (set_rank)
         ("priority", np.int64),  # class in which the sender sends from the next grant on (grant)
-        ("first_window_packets", np.int64),  # granted from the start
+        ("first_window_packets", np.int64),  # transmissions granted from the start
         ("first_arrival_ns", np.int64),
         ("last_arrival_ns", np.int64),
         ("base_rtt_ns", np.int64),
-        ("rtt_packets", np.float64),  # sent at line rate in a round trip of the empty path
+        ("rtt_packets", np.float64),  # packets at line rate in a round trip of the empty path
         ("packet_bytes", np.int64),  # of a full packet, headers included
         ("state", np.float64, (MESSAGE_STATE_SLOTS,)),
         # Kept by the simulator.
-        ("asks_again", np.int64),  # for the packets that are missing (ask_again)
-        ("told_packets", np.int64),  # granted_packets as the last ACK or grant has it
-        ("told_next", np.int32),  # list of messages whose sender is to be told of a grant
+        ("asks_again", np.int64),  # 1: missing packets are to be requested again (ask_again)
+        ("told_packets", np.int64),  # granted_packets in the last ACK or grant
+        ("told_next", np.int32),  # list of messages whose sender must be notified of a grant
         ("to_tell", np.int32),
         ("previous", np.int32),  # list of the host's messages, by rank
         ("next", np.int32),
         ("listed", np.int32),
-        ("ticked_ns", np.int64),  # when its law had its last tick
+        ("ticked_ns", np.int64),  # time of its law's last tick
         ("control_sent", np.int64),  # grants and requests, of both ends
         ("control_arrived", np.int64),
     ]
@@ -70,7 +70,7 @@ ARRIVAL = aligned_dtype(
         ("now_ns", np.int64),
         ("seq", np.int64),  # the packet's number; -1: a request or the clock
         ("is_new", np.int64),  # 1: a packet that had not arrived before, with its payload
-        ("trimmed", np.int64),  # 1: a switch has cut its payload off
+        ("trimmed", np.int64),  # 1: a switch has removed its payload
         ("marked", np.int64),  # 1: it has a congestion mark
         ("parameters", np.int64),  # address and number of the transport's; see transports.base.parameter
         ("n_parameters", np.int64),
@@ -81,7 +81,7 @@ ARRIVAL = aligned_dtype(
 CREDIT = aligned_dtype(
     [
         ("packets", np.int32),  # data: wanted_packets; ACK or grant: granted_packets
-        ("ask_below", np.int32),  # ACK or grant: packets below it that have not arrived are to be sent again
+        ("ask_below", np.int32),  # ACK or grant: missing packets below this number are to be sent again
         ("priority", np.int32),
     ]
 )

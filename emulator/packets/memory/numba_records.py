@@ -24,7 +24,7 @@ def aligned_dtype(fields: list[Any]) -> np.dtype[np.void]:
     """Return the aligned type of a record of these fields, in which every byte belongs to a field.
 
     NumPy does not copy the bytes between fields, so that equal worlds, and their pickles, would differ there.
-    They are therefore fields too, which stay zero: ``unused_3`` follows the third field.
+    The bytes are therefore fields, which stay zero, such as ``unused_3`` at index 3.
     """
     aligned = np.dtype(fields, align=True)
     assert aligned.fields is not None
@@ -77,7 +77,7 @@ def record_accessor(dtype: np.dtype[Any]) -> Any:
 def record_prefetcher(dtype: np.dtype[Any], first_line: int = 0, n_lines: int = 1) -> Any:
     """Return the compiled function ``prefetch(address, index)``, which requests a record's cache lines.
 
-    The processor fetches them while it goes on. An index without a record does no harm.
+    The processor fetches them in the background. An index without a record is harmless.
     """
 
     @intrinsic
@@ -102,7 +102,7 @@ def callback_caller(*dtypes: np.dtype[Any]) -> Any:
 
     The functions have two or three records as arguments.
 
-    It returns 0 or, where the callback has raised, the address of numba's description of the exception
+    It returns 0 or, if the callback has raised, the address of numba's description of the exception
     (RAISED_UNKNOWN if there is none). A C function could not report exceptions: numba prints them and
     continues.
     """

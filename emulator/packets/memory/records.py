@@ -38,7 +38,7 @@ PACKET_RESUME = 32
 PACKET_DUPLICATE = 64
 """On an ACK: the packet that caused it had arrived before (DSACK, RFC 2883)."""
 PACKET_TRIMMED = 128
-"""On data: only its header is left. On an ACK: that is how the packet that caused it arrived (a NACK)."""
+"""On data: only the header is left. On an ACK (a NACK): the packet that caused it arrived trimmed."""
 
 OUT_OF_PACKETS = 1
 TRANSPORT_FAILED = 2
@@ -48,7 +48,7 @@ PACKET = aligned_dtype(
     [
         ("arrival_ns", np.int64),  # at the far end of the link that carries it
         ("flow", np.int32),
-        ("next", np.int32),  # the slot behind it in the same FIFO, or in the list of free slots
+        ("next", np.int32),  # the next slot in the same FIFO, or in the list of free slots
         ("route", np.int32),  # index in the world's routes of the link that carries it
         ("size_bytes", np.uint16),
         ("flags", np.uint8),
@@ -123,13 +123,13 @@ EVENT = aligned_dtype(
         ("acked_packets", np.int64),  # newly reported by this ACK
         ("marked", np.int64),  # the ACK echoes a CE mark
         ("rtt_ns", np.int64),
-        ("rtt_sampled", np.int64),  # 1: of this ACK; 0: the ACK gives none, and rtt_ns is the smoothed one
+        ("rtt_sampled", np.int64),  # 1: rtt_ns is a sample; 0: the ACK has none, and rtt_ns is smoothed
         ("in_flight_packets", np.int64),  # before this ACK
         ("window_limited", np.int64),  # 1: the window limited the sender, not its data or its rate cap
         ("duplicate", np.int64),  # 1: caused by a packet beyond a missing one; the network keeps order
         ("parameters", np.int64),  # address and number of the transport's; see transports.base.parameter
         ("n_parameters", np.int64),
-        ("path_measured", np.int64),  # 1: flow.base_rtt_ns is the least round trip seen; 0: it is told
+        ("path_measured", np.int64),  # 1: flow.base_rtt_ns is the minimum RTT so far; 0: it is known exactly
         # The rest is maintained for transports whose callbacks use it (see Transport.needs_extras).
         ("hops", np.int64),  # links from sender to receiver
         ("endpoint_delay_ns", np.int64),  # time for which the receiver delayed the ACK
@@ -144,7 +144,7 @@ EVENT = aligned_dtype(
             "in_flight_at_send",
             np.int64,
         ),  # packets in flight when the acknowledged one had left
-        ("lost_since_send", np.int64),  # packets found to be lost since then
+        ("lost_since_send", np.int64),  # packets declared lost since the acknowledged one was sent
         # In-band telemetry of the switches on the data packet's path, in order: int_hops entries.
         ("int_hops", np.int64),
         ("int_queue_bytes", np.int64, (INT_HOPS,)),
@@ -227,12 +227,12 @@ CLASS_QUEUE = aligned_dtype(
         ("mark_above_ns", np.int64),
         ("red_average_ns", np.float64),
         ("red_until_ns", np.int64),
-        ("quantum_bytes", np.int64),  # deficit round robin: what it may send in a turn
-        ("deficit_bytes", np.int64),  # what it may still send
+        ("quantum_bytes", np.int64),  # deficit round robin: bytes that it may send in a turn
+        ("deficit_bytes", np.int64),  # bytes that it may still send
         # Priority flow control.
         ("held_bytes", np.int64),  # held by the far end's switch, received over this link
-        ("pause_sent", np.int32),  # the far end has asked this port to stop
-        ("paused", np.int32),  # the request has arrived
+        ("pause_sent", np.int32),  # the far end has sent a pause frame to this port
+        ("paused", np.int32),  # the frame has arrived
         ("paused_since_ns", np.int64),
         ("paused_ns", np.int64),
         # Statistics.
@@ -242,8 +242,8 @@ CLASS_QUEUE = aligned_dtype(
         ("marked_packets", np.int64),
         ("dropped_packets", np.int64),
         ("dropped_bytes", np.int64),
-        ("trimmed_packets", np.int64),  # that found no room here, or made room for such a packet
-        ("trimmed_bytes", np.int64),  # cut off
+        ("trimmed_packets", np.int64),  # packets that found no room here, or made room for such a packet
+        ("trimmed_bytes", np.int64),  # bytes removed by trimming
     ]
 )
 """One class of a port whose queues are lists of packets; n_classes records for each link."""
@@ -347,7 +347,7 @@ WORLD = aligned_dtype(
         ("timer_tick_ns", np.int64),
         ("probe_slack_ns", np.int64),  # beyond two round trips
         ("reordering_slack_ns", np.int64),
-        ("as_linux", np.int64),  # senders do as Linux where it differs from RFC 8985
+        ("as_linux", np.int64),  # senders behave as Linux where it differs from RFC 8985
         ("without_timestamps", np.int64),  # retransmissions give no round trip (Karn)
         ("sample_tick_ns", np.int64),
         ("payload_bytes", np.int64),
@@ -358,8 +358,8 @@ WORLD = aligned_dtype(
         ("max_window_packets", np.int64),
         ("initial_window_packets", np.int64),
         ("receive_window_packets", np.int64),
-        ("handshake", np.int64),  # a new connection begins with one
-        ("measures_path", np.int64),  # flows take their least round trip for that of the empty path
+        ("handshake", np.int64),  # new connections begin with a handshake
+        ("measures_path", np.int64),  # flows estimate the base round trip by their minimum RTT
         ("idle_window", np.int64),  # KEEP, DECAY or RESTART
         ("hops", np.int64),
         ("queue_samples", np.int64),
@@ -371,12 +371,12 @@ WORLD = aligned_dtype(
         ("delayed_ack_packets", np.int64),
         ("delayed_ack_ns", np.int64),
         ("quick_acks", np.int64),
-        ("coalescing_ns", np.int64),  # time for which a receiver gathers packets; 0: none
-        ("coalesced_packets", np.int64),  # most of them
+        ("coalescing_ns", np.int64),  # longest time for which a receiver coalesces packets; 0: none
+        ("coalesced_packets", np.int64),  # largest number of coalesced packets
         ("burst_bytes", np.int64),  # longest burst of a sender; 0: packets leave singly
         ("duplicate_threshold", np.int64),
         ("paths_keep_order", np.int64),
-        ("loses_at_random", np.int64),  # on links; ACKs then repeat earlier information
+        ("loses_at_random", np.int64),  # links lose packets at random; ACKs then repeat earlier information
         ("red", np.int64),
         ("red_weight", np.float64),
         ("red_max_probability", np.float64),
@@ -386,7 +386,7 @@ WORLD = aligned_dtype(
         ("links_fail", np.int64),
         ("rates_change", np.int64),
         ("shaped_links", np.int64),  # no serialisation delay: a packet travels when its turn comes
-        ("by_table", np.int64),  # switches look up the next link; else routes are fixed at the start
+        ("by_table", np.int64),  # switches look up the next link; 0: routes are fixed at the start
         ("sprays", np.int64),
         ("by_flowlet", np.int64),
         ("flowlet_gap_ns", np.int64),

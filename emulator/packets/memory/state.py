@@ -18,13 +18,13 @@ class State(NamedTuple):
     flows: NDArray[Any]  # (n_flows,) FLOW
     hosts: NDArray[Any]  # (n_hosts,) HOST
     routes: NDArray[np.int32]  # (n_flows, 2, max_hops + 1): data and ACK route, padded with NOBODY
-    tournament: NDArray[np.int64]  # nodes, and behind them the leaves: keys of the events
+    tournament: NDArray[np.int64]  # inner nodes, then the leaves: keys of the events
     leaf_of: NDArray[np.int32]  # (n_sources,) leaf with the source's event, NOBODY if it has none
-    free_leaves: NDArray[np.int32]  # (most leaves,) stack of the free ones
+    free_leaves: NDArray[np.int32]  # (most leaves,) stack of the free leaves
     wheel: NDArray[np.int32]  # first source of each slot of the wheel
     wheel_bits: NDArray[np.uint64]  # bitmap of the slots with events
     waiting: NDArray[np.int64]  # (n_sources,) time of an event in a slot, and the next source of the slot
-    due: NDArray[np.int64]  # (n_sources + 64,) events of the open slots, sorted
+    due: NDArray[np.int64]  # (n_sources + HANDLED + LOOK_AHEAD,) events of the open slots, sorted
     received: NDArray[np.uint64]  # receivers' bitmaps of packets held out of order
     sacked: NDArray[np.uint64]  # senders' bitmaps of packets known to have arrived
     transmissions: NDArray[Any]  # (packets of all windows,) TRANSMISSION, where losses are detected by time
@@ -32,7 +32,7 @@ class State(NamedTuple):
     queue_histogram: NDArray[np.uint32]  # (n_links, QUEUE_BUCKETS)
     event: NDArray[Any]  # (1,) EVENT, scratch
     callbacks: NDArray[np.int64]  # (N_ENTRIES * n_transports,) addresses of compiled functions
-    # These have one record or entry where the world does not use them.
+    # The following arrays have one record or entry in worlds that do not use them.
     notes: NDArray[Any]  # (capacity,) NOTE
     stamps: NDArray[Any]  # (capacity,) STAMPS
     ports: NDArray[Any]  # (n_links,) PORT
@@ -49,7 +49,7 @@ class State(NamedTuple):
     credits: NDArray[Any]  # (capacity,) CREDIT, likewise
     arrival: NDArray[Any]  # (1,) ARRIVAL, scratch
     class_queues: NDArray[Any]  # (n_links, n_classes) CLASS_QUEUE
-    caps: NDArray[np.int64]  # (n_hosts,) rate caps asked for, ns per byte in fixed point; 0: none
+    caps: NDArray[np.int64]  # (n_hosts,) requested rate caps, ns per byte in fixed point; 0: none
 
     def bind(self) -> None:
         """Write the arrays' addresses into the world's record.

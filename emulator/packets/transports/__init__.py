@@ -88,7 +88,7 @@ def register_transport(transport: Transport) -> Transport:
 
 
 def get_transport(name: str) -> Transport:
-    """Return the transport of a name.
+    """Return the transport with a given name.
 
     Raises:
         UnknownName: If there is no such transport; the message lists the nearest names.

@@ -51,11 +51,11 @@ _parameter_at = record_accessor(np.dtype([("value", np.float64)]))
 
 _RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK, "told": TOLD}
 _FOR_ALL_LAWS = {"rack": RACK, "linux": RACK, "go_back_n": GO_BACK_N, "selective_repeat": SACK}
-"""Kinds of loss detection that do not ask for the law's own recovery, unless receivers tell of losses."""
+"""Kinds of loss detection that replace the law's own recovery, unless receivers report losses."""
 
 
 def do_nothing(flow: Any, event: Any) -> None:
-    """Do nothing: the default of a callback that a transport does not need."""
+    """Do nothing: the default of callbacks that a transport does not need."""
 
 
 def receive_nothing(message: Any, host: Any, event: Any) -> None:
@@ -64,18 +64,19 @@ def receive_nothing(message: Any, host: Any, event: Any) -> None:
 
 @dataclass(frozen=True)
 class Receiver:
-    """Law of the receiving hosts of a receiver-driven transport, which decides what may be sent to them.
+    """Law of the receiving hosts of a receiver-driven transport, which decides which packets may be sent.
 
     Its callbacks read the records ``message``
-    (:data:`~sysgym.emulator.packets.memory.message_records.MESSAGE`), ``host`` and ``event``, and act by the
-    functions of :mod:`sysgym.emulator.packets.transports.receiving`.
+    (:data:`~sysgym.emulator.packets.memory.message_records.MESSAGE`), ``host`` and ``event``, and act through
+    the functions of :mod:`sysgym.emulator.packets.transports.receiving`.
 
     Attributes:
-        on_data: Runs on every arrival of a message that was not complete before: data, what a switch left of
-            it (``event.trimmed``), or a request (``event.seq`` is -1).
-        on_tick: Runs for every message that has begun and is not complete, at all multiples of the
-            transport's ``tick_s``.
-        pull_spacing: Time between two pulls of a host over that of a full packet at its line rate.
+        on_data: Runs on every arrival for a message that was not complete before: a data packet, a trimmed
+            packet (``event.trimmed``), or a request (``event.seq`` is -1).
+        on_tick: Runs for every message that has begun and is incomplete, at all multiples of the transport's
+            ``tick_s``.
+        pull_spacing: Time between two pulls of a host, over the transmission time of a full packet at its
+            line rate.
     """
 
     on_data: ReceiverCallback
@@ -105,27 +106,27 @@ class Transport:
         tick_s: Period of ``on_tick``, s; 0: never.
         needs_int: Whether switches stamp its packets with in-band telemetry (``event.int_...``).
         cnp_interval_ns: Least interval between the notifications (``event.cnp``) with which the receiver
-            answers CE marks, as in DCQCN; 0: it sends none.
+            answers CE marks, as in DCQCN; 0: no notifications.
         ecn_capable: Whether its packets may be marked (ECT).
         rate_driven: Whether its rate is set externally, so that a host always has a cap.
-        recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``; where a scenario's
-            ``transport.loss_detection`` is not ``"dupack"``, that decides instead. ``"told"``: the receiver
-            tells the sender of trimmed packets, or asks for missing ones (:class:`Receiver`).
-        sets_window_in_recovery: Whether its callbacks set the window in recovery too, as BBR's do. For all
-            others, where losses are detected by time, the sender reduces its rate in proportion to what is
-            delivered (PRR).
-        receiver: Law of the receiving hosts; None: packets leave as the sender's own callbacks allow. With
-            it, they leave as the receiver grants them, after the first ``flow.credit_packets``, which
-            ``on_start`` may set; the window does not limit them.
+        recovery: Loss recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``, if the scenario's
+            ``transport.loss_detection`` is ``"dupack"``; its other values take precedence. ``"told"``: the
+            receiver reports trimmed packets to the sender, or requests missing ones (:class:`Receiver`).
+        sets_window_in_recovery: Whether its callbacks also set the window during recovery, as BBR's do. For
+            other transports, where losses are detected by time, the sender applies proportional rate
+            reduction (PRR).
+        receiver: Law of the receiving hosts; None: the sender's callbacks alone determine which packets may
+            leave. With a receiver, packets leave as it grants them, after the first ``flow.credit_packets``,
+            which ``on_start`` may set, and the window does not limit them.
         needs_classes: Least number of classes (``queue.classes``) that the network must have.
         needs_trimming: Whether the network must trim packets that find no room (``queue.trim``).
         on_grant: Runs when a receiver has granted more packets; ``event.granted_packets`` is their number.
         linux: The Linux form of the transport, if it differs; used on hosts with ``transport.loss_detection =
             "linux"``. None: the same.
-        parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
+        parameters: Numbers that its callbacks read with :func:`parameter`; changing them requires no new
             compilation.
-        constants: Names, values and bounds of the parameters, in their order, so that commands can set them;
-            the values are those of ``parameters`` if there are some. Empty: the parameters have no names.
+        constants: Names, default values and bounds of the parameters, in their order, so that commands can
+            set them; ``parameters``, if given, replace the defaults. Empty: the parameters have no names.
     """
 
     name: str
@@ -214,20 +215,20 @@ class Transport:
         return replace(self, parameters=tuple((known | dict(values)).values()), linux=linux)
 
     def on_hosts(self, loss_detection: str) -> Transport:
-        """Return the form that hosts with this ``transport.loss_detection`` play."""
+        """Return the form of the transport for hosts with this ``transport.loss_detection``."""
         return self.linux if self.linux is not None and loss_detection == "linux" else self
 
     @property
     def reduces_by_prr(self) -> bool:
-        """Whether its senders reduce their rate in proportion to what is delivered, during recovery."""
+        """Whether its senders apply proportional rate reduction (PRR) during recovery."""
         return not self.sets_window_in_recovery and self.receiver is None
 
     @property
     def needs_extras(self) -> bool:
         """Whether it needs the extended event loop: pacing, delivery-rate samples, telemetry or timers.
 
-        This is read from the code of its callbacks and of the functions that they call: a field that they
-        name is maintained.
+        The code of its callbacks and of the functions that they call determines this: the extended loop
+        maintains the fields named there.
         """
         callbacks = (self.on_start, self.on_ack, self.on_loss, self.on_timeout, self.on_restart)
         return (
@@ -240,7 +241,7 @@ class Transport:
 
     @cached_property
     def parameter_array(self) -> NDArray[np.float64]:
-        """Parameters as callbacks read them, by address; the array lives as long as the transport."""
+        """Array of the parameters, which callbacks read by address; it lives as long as the transport."""
         return np.array(self.parameters, np.float64)
 
     def recovery_code(self, loss_detection: str) -> int:
@@ -256,7 +257,7 @@ class Transport:
     def callbacks(self) -> tuple[int, ...]:
         """Return the addresses of the compiled callbacks, in the order of the event loop's table.
 
-        They are cached on disk. Those of a receiver are 0 where there is none.
+        The compiled code is cached on disk. Without a receiver, the addresses of its callbacks are 0.
 
         Raises:
             SysgymError: If numba cannot compile one of them; the message names the callback and the reason.
@@ -280,7 +281,7 @@ class Transport:
 
 @cache
 def _named_fields(function: Callback) -> frozenset[str]:
-    """Return the names that the code of a function and of the functions that it calls uses."""
+    """Return the names used in the code of a function and of the functions that it calls."""
     names: set[str] = set()
     seen: set[CodeType] = set()
     pending: list[Any] = [function]
@@ -403,5 +404,5 @@ def slow_line_stretch(flow: Any) -> float:
 
 @njit(forceinline=True)
 def round_trip_packets(flow: Any) -> int:
-    """Return how many packets a line sends in a round trip of the empty path, rounded up."""
+    """Return the number of packets that the line sends in a base round-trip time, rounded up."""
     return math.ceil(flow.line_rate_bps * flow.base_rtt_ns * 1e-9 / (8.0 * flow.packet_bytes))

@@ -1,4 +1,4 @@
-"""Constants of laws, which commands and searches may set: names, first values and bounds."""
+"""Constants of congestion control laws that commands and searches may set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def checked_values(law: str, constants: Sequence[Constant], values: Iterable[flo
     """Return the values of a law's constants as numbers.
 
     Raises:
-        SysgymError: If their number is wrong, two have the same name, or one is outside its bounds.
+        SysgymError: If the number of values is wrong, two constants have the same name, or a value is outside
+            its bounds.
     """
     names = [constant.name for constant in constants]
     if twice := sorted({name for name in names if names.count(name) > 1}):

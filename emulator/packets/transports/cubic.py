@@ -18,7 +18,7 @@ from sysgym.emulator.packets.transports.slow_start import hystart, slow_start
 
 C = 0.4  # packets/s^3, RFC 9438, 5.1
 BETA = 0.7  # multiplicative decrease, RFC 9438, 4.6
-BETA_LINUX = 717.0 / 1024.0  # the same in Linux, which makes 7 of 10 packets
+BETA_LINUX = 717.0 / 1024.0  # the same in Linux, which reduces 10 packets to 7
 ALPHA = 3.0 * (1.0 - BETA) / (1.0 + BETA)  # Reno-friendly increase, RFC 9438, 4.3
 
 # Slots of flow.state. Times in seconds, windows in packets.
@@ -54,8 +54,8 @@ def grow(flow: Any, event: Any, alpha_at_prior: float) -> None:
     Args:
         flow: The flow.
         event: The ACK.
-        alpha_at_prior: Growth of the Reno window from the window before the last loss on, packets a round
-            trip.
+        alpha_at_prior: Growth of the Reno window once it reaches the window before the last loss, packets per
+            round trip.
     """
     state = flow.state
     since_last_ack_ns = event.now_ns - state[LAST_ACK_NS]
@@ -84,7 +84,7 @@ def grow(flow: Any, event: Any, alpha_at_prior: float) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Grow; the Reno window grows by one packet once it is where the last loss was (RFC 9438, 4.3)."""
+    """Grow; beyond the window before the last loss, the Reno window grows by a packet (RFC 9438, 4.3)."""
     grow(flow, event, 1.0)
 
 
@@ -111,7 +111,7 @@ def on_timeout(flow: Any, event: Any) -> None:
 
 
 def on_ack_linux(flow: Any, event: Any) -> None:
-    """Grow; the Reno window goes on as slowly as it began."""
+    """Grow; the Reno window keeps its growth beyond the window before the last loss, as in Linux."""
     grow(flow, event, ALPHA)
 
 
@@ -129,7 +129,7 @@ def on_timeout_linux(flow: Any, event: Any) -> None:
 
 
 def on_restart(flow: Any, event: Any) -> None:
-    """Leave the idle time out of the curve, as time in which the data limited the flow (RFC 9438, 5.8)."""
+    """Exclude the idle time from the curve, like app-limited time (RFC 9438, 5.8)."""
     state = flow.state
     if state[EPOCH_START_NS] > 0.0:
         state[EPOCH_START_NS] = min(

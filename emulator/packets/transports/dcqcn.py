@@ -7,8 +7,8 @@ hyper increase), on two clocks, a timer and a byte counter. Parameters are the p
 
 Switches should mark by RED (5 kB, 200 kB, 1 % at 40 Gb/s), and flow control should prevent losses. With a
 step mark and without flow control DCQCN also works, with larger oscillations. The paper's increments are for
-40 Gb/s and taken here as fractions of the line rate. The paper does not treat losses; here they are answered
-like notifications.
+40 Gb/s and taken here as fractions of the line rate. The paper does not treat losses; here a loss has the
+same effect as a notification.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def run_timers(flow: Any, now_ns: int) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Start at line rate, with alpha 1: the first notification halves it."""
+    """Start at line rate, with an alpha of 1, so that the first notification halves the rate."""
     flow.cwnd = NO_WINDOW_PACKETS
     state = flow.state
     state[ALPHA] = 1.0

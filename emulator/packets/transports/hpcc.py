@@ -5,8 +5,8 @@ back. From two ACKs the sender computes the utilisation of each link, queue incl
 most utilised link just below capacity. The window reacts to every ACK, but relative to a reference that
 changes once per round trip, so that no congestion is answered twice.
 
-The paper's base round trip T, one for the network, is here that of the flow's own empty path. HPCC runs on
-lossless fabrics or repairs losses without reacting to them. The same holds here, except that a time-out
+The paper's base round trip T, one for the network, is here the base round trip of each flow's path. HPCC runs
+on lossless fabrics or repairs losses without reacting to them. The same holds here, except that a time-out
 halves the reference, because without ACKs there is no telemetry.
 """
 
@@ -35,7 +35,7 @@ UTILISATION = 0  # U, smoothed
 REFERENCE = 1  # W_c, packets
 STAGE = 2  # incStage
 ROUND_END = 3  # lastUpdateSeq
-KNOWN_HOPS = 4  # of the last ACK's telemetry, which is in the rest
+KNOWN_HOPS = 4  # hops of the last ACK's telemetry, which is in the slots from QUEUE_BYTES on
 WINDOW = 5  # W, packets
 QUEUE_BYTES = 8
 TX_BYTES = QUEUE_BYTES + INT_HOPS

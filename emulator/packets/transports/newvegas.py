@@ -1,8 +1,8 @@
 """New Vegas: delay-based control that keeps at most about ten packets of each flow in the queue.
 
 This is the algorithm of Lawrence Brakmo's TCP-NV (Linux 4.8 and later), written independently from its
-description and constants: it compares the window with the one that the best delivery rate of the last round
-trip needs at the minimum RTT.
+description and constants. It compares the window with the window needed for the best delivery rate of the
+last round trip at the minimum RTT.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def take_sample(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def decide_congested(flow: Any, max_window: float) -> None:
-    """Shrink a window that exceeds the path's capacity and the pad, if there are enough samples."""
+    """Reduce a window that exceeds the path's capacity plus the pad, if there are enough samples."""
     state = flow.state
     if state[ROUNDS] < MIN_ROUNDS_BETWEEN_DECISIONS:
         return

@@ -1,7 +1,7 @@
 """Paced: reliable sending at a rate that is set externally.
 
-Controllers of send rates use it: each host's cap is the rate, shared by its flows in turn. Losses are
-repaired but do not change the rate. The window only bounds the memory.
+This transport serves controllers of send rates: each host sends at its cap, which its flows share in turn.
+Losses are repaired but do not change the rate. The window only bounds memory use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Actions of the law of a receiver: grant, queue pulls, order the messages, ask for missing packets again.
+"""Actions of a receiver's law: grant, queue pulls, order messages, and request missing packets again.
 
-A message's sender may make ``message.granted_packets`` transmissions. :func:`grant` raises that number at
-once; pulls raise it by one at a time, when the host's clock comes to them. Packets that the receiver asks for
-again (:func:`ask_again`) need no grant.
+A message's sender may make ``message.granted_packets`` transmissions. :func:`grant` raises this number at
+once; a pull raises it by one when the host's clock sends the pull. Packets that the receiver requests again
+(:func:`ask_again`) need no grant.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from sysgym.emulator.packets.memory.message_records import message_at
 
 @njit
 def grant(host: Any, message: Any, packets: int, priority: int = 0) -> None:
-    """Let a message's sender make so many transmissions in all, in a class of the receiver's choice.
+    """Grant a total number of transmissions to a message's sender, in a class chosen by the receiver.
 
-    No more is granted than the message is known to need (``message.wanted_packets``), and nothing is taken
-    back. The class changes only with a new grant.
+    The total is limited to the known need of the message (``message.wanted_packets``), and a grant is never
+    revoked. The class changes only with a new grant.
 
     Args:
         host: The receiving host.
         message: One of its messages.
-        packets: Transmissions in all, those of the first window included.
-        priority: Class of its packets, if queues have classes; a higher number goes first.
+        packets: Total number of transmissions, including the first window.
+        priority: Class of the packets, if queues have classes; higher numbers go first.
     """
     packets = min(packets, message.wanted_packets)
     if packets > message.granted_packets:
@@ -37,10 +37,10 @@ def grant(host: Any, message: Any, packets: int, priority: int = 0) -> None:
 
 @njit
 def queue_pulls(host: Any, message: Any, pulls: int) -> None:
-    """Queue pulls of a message for the host's clock, so many more than there are.
+    """Add a number of pulls of a message to the queue of the host's clock.
 
     Raises:
-        ValueError: If the message would have less than none.
+        ValueError: If the message's number of pulls would become negative.
     """
     if message.pulls + pulls < 0:
         raise ValueError("a message with less than no pulls")
@@ -51,13 +51,13 @@ def queue_pulls(host: Any, message: Any, pulls: int) -> None:
 
 @njit
 def missing_pulls(message: Any) -> int:
-    """Return the transmissions that a message needs beyond those that are granted or wait for their turn."""
+    """Return the number of transmissions that a message needs beyond those granted or queued as pulls."""
     return int(max(message.wanted_packets - message.granted_packets - message.pulls, 0))
 
 
 @njit
 def set_rank(host: Any, message: Any, rank: float) -> None:
-    """Set a message's rank and move it to its place among the host's messages, behind those of equal rank.
+    """Set a message's rank and move it to its place among the host's messages, after those of equal rank.
 
     Raises:
         ValueError: If the rank is not a number.
@@ -74,22 +74,22 @@ def set_rank(host: Any, message: Any, rank: float) -> None:
 
 @njit
 def first_message(host: Any) -> Any:
-    """Return the host's incomplete message with the lowest rank; there are ``host.n_messages``."""
+    """Return the incomplete message with the lowest rank of the host's ``host.n_messages``."""
     return message_at(host.messages, host.first)
 
 
 @njit
 def next_message(host: Any, message: Any) -> Any:
-    """Return the message behind another one; behind the last one it must not be read."""
+    """Return the message after another one; after the last one, the result must not be read."""
     return message_at(host.messages, message.next)
 
 
 @njit
 def ask_again(host: Any, message: Any) -> None:
-    """Ask the sender for all packets again that were granted and are not known to have arrived.
+    """Request all granted packets again that are not known to have arrived.
 
-    They leave without a grant. This is for senders with ``recovery="told"``, which do not notice other losses
-    before a time-out.
+    Their retransmission needs no grant. This is for senders with ``recovery="told"``, which detect unreported
+    losses only by a time-out.
     """
     message.asks_again = 1
     _tell(host, message)
@@ -97,7 +97,7 @@ def ask_again(host: Any, message: Any) -> None:
 
 @njit
 def _tell(host: Any, message: Any) -> None:
-    """Put a message on the list of those whose senders are to be told."""
+    """Add a message to the list of those whose senders must be notified."""
     if not message.to_tell:
         message.to_tell = 1
         message.told_next = host.first_to_tell

@@ -34,7 +34,7 @@ CSS_ROUNDS = 5
 def slow_start(flow: Any, event: Any) -> None:
     """Grow the window by each acknowledged packet, at most two per ACK (RFC 5681, 3.1; RFC 3465, 2.3).
 
-    With HyStart++ grow as RFC 9406, 4.2, asks for, until the threshold is set for the first time.
+    With HyStart++, follow RFC 9406, 4.2, until the threshold is set for the first time.
     """
     if flow.slow_start == HYSTART_PLUS_PLUS and flow.ssthresh == math.inf:
         grow_and_watch_round_trips(flow, event)
@@ -44,13 +44,13 @@ def slow_start(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def delay_threshold_ns(round_trip_ns: float) -> float:
-    """Return by how much round trips must have become longer, an eighth within 4 and 16 ms."""
+    """Return the increase of round trips that ends slow start: an eighth, bounded to 4 to 16 ms."""
     return min(max(round_trip_ns / ROUND_TRIPS_DIVISOR, LEAST_DELAY_NS), LARGEST_DELAY_NS)
 
 
 @njit(forceinline=True)
 def begin_round(flow: Any) -> None:
-    """Begin a round: it ends when what is sent next is acknowledged."""
+    """Begin a round, which ends when the next packet to be sent is acknowledged."""
     flow.previous_round_rtt_ns = flow.round_rtt_ns if flow.round_samples > 0 else NEVER_NS
     flow.round_rtt_ns = NEVER_NS
     flow.round_samples = 0
@@ -59,10 +59,10 @@ def begin_round(flow: Any) -> None:
 
 @njit
 def grow_and_watch_round_trips(flow: Any, event: Any) -> None:
-    """Grow the window; slow down while round trips are longer than in the round before (RFC 9406, 4.2).
+    """Grow the window, more slowly while round trips are longer than in the round before (RFC 9406, 4.2).
 
-    Conservative slow start (CSS) grows by a quarter. It ends with slow start after five rounds, or goes back
-    to it if round trips become shorter again.
+    Conservative slow start (CSS) has a quarter of the growth. After five rounds it ends slow start; if round
+    trips become shorter again, it returns to slow start.
     """
     if flow.una >= flow.round_end:
         begin_round(flow)
@@ -90,11 +90,11 @@ def grow_and_watch_round_trips(flow: Any, event: Any) -> None:
 
 @njit
 def hystart(flow: Any, event: Any) -> None:
-    """End CUBIC's slow start when ACKs or round trips say that the path is full, as Linux does.
+    """End CUBIC's slow start when ACKs or round trips indicate that the path is full, as Linux does.
 
-    Either ACKs no more than 2 ms apart have come for half a round trip since the round began, or the
-    shortest of the round's first round trips exceeds the shortest of all by an eighth, 4 to 16 ms. Linux
-    forgets the shortest round trip after a time-out; here it is that of the flow.
+    Either ACKs no more than 2 ms apart have arrived for half a round trip since the round began, or the
+    minimum of the round's first RTT samples exceeds the flow's minimum by an eighth, bounded to 4 to 16 ms.
+    Linux resets the minimum RTT after a time-out; here it covers the whole flow.
     """
     if flow.slow_start != HYSTART or flow.cwnd >= flow.ssthresh or not event.rtt_sampled:
         return
@@ -119,9 +119,9 @@ def hystart(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def aggregation_ns(flow: Any) -> float:
-    """Return how long segmentation offload may hold ACKs back: four aggregates at the rate, at most 1 ms.
+    """Return the longest delay of ACKs by segmentation offload: four aggregates at the rate, at most 1 ms.
 
-    The rate is Linux's in slow start, two windows a round trip.
+    The rate is that of Linux in slow start, two windows per round trip.
     """
     rate = 2.0 * flow.cwnd * flow.packet_bytes / max(flow.srtt_ns, 1.0)  # bytes per ns
     return min(FOUR_AGGREGATES_BYTES / rate, LARGEST_AGGREGATE_NS)

@@ -5,7 +5,7 @@ at most once per round trip (section 3.2, algorithm 1). Windows below one packet
 grows with the length of the path and for flows with small windows (3.5).
 
 Google published only one of the constants, the smallest window (3.4). The others are the defaults of htsim,
-guesses of its authors. They are the transport's parameters: a search over them needs no compilation. The
+guesses of its authors. They are the transport's parameters, so a search over them needs no compilation. The
 target's base, the delay of the empty path, is known exactly here: ``flow.base_rtt_ns``. The paper's second
 window, for delay in the hosts (3.3), is left out, because simulated hosts have no such delay. The time for
 which a receiver delays an ACK does not indicate congestion and is subtracted from the delay.

@@ -89,8 +89,8 @@ def _staggered(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -
     """Pair every host with a nearby or distant one, as in Hedera (NSDI 2010); the draw is our own definition.
 
     The receiver is on the sender's edge switch with probability ``p_edge``, on another edge switch of its pod
-    with ``p_pod``, and else in another pod, uniformly among these hosts. Where there is no such host, it is
-    any other host. Several hosts may send to the same one.
+    with ``p_pod``, and otherwise in another pod, uniformly among these hosts. If there is no such host, it is
+    any other host. Several hosts may send to the same receiver.
     """
     return _to(staggered_receivers(spec, topology, rng, np.arange(topology.n_hosts)))
 
@@ -118,7 +118,7 @@ def staggered_receivers(
 
 
 def _random(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Pair every host with any other, drawn independently: some receive from several, some from none."""
+    """Pair every host with any other, drawn independently: hosts may receive from several or from none."""
     return _to(other_hosts(rng, np.arange(topology.n_hosts), topology.n_hosts))
 
 

@@ -25,8 +25,8 @@ def poisson(
     """Draw arrivals at every sending host, at a rate that offers ``load`` to its uplink.
 
     The load counts data packets on the wire, payload and headers, without ACKs and retransmissions: a host
-    offers ``load`` times its line rate on average. Sizes are drawn independently. Where ``destinations`` is a
-    matrix, it is drawn once per episode. Nothing arrives after ``last_arrival_s``, where it is given.
+    offers ``load`` times its line rate on average. Sizes are drawn independently. If ``destinations`` is a
+    matrix, it is drawn once per episode. No flow arrives after ``last_arrival_s``, if given.
 
     Raises:
         SysgymError: If there are fewer than two hosts, or too many flows are expected.

@@ -28,7 +28,7 @@ MOST_FLOWS = 4_000_000
 
 
 class FlowSchedule(NamedTuple):
-    """Flows sorted by start time, arrays of shape (n_flows,) but for ``after``; dependent flows come last."""
+    """Flows sorted by start time, dependent flows last; arrays of shape (n_flows,) except ``after``."""
 
     src: NDArray[np.int32]
     """Sending host."""
@@ -100,8 +100,7 @@ def make_schedule(
         src: Sending hosts, shape (n_flows,).
         dst: Receiving hosts, shape (n_flows,).
         size_bytes: Payloads, one for each flow or one for all.
-        start_ns: Start times, one for each flow or one for all; those of flows that wait for others are
-            not read.
+        start_ns: Start times, one for each flow or one for all; ignored for flows that wait for others.
         group: Groups, one for each flow or one for all.
         after: Flows that each one waits for, shape (n_flows, most per flow), rows padded with -1; a flow
             waits only for flows before it in the given order. None: no flow waits.

@@ -144,7 +144,7 @@ def tree_all_reduce(n_ranks: int, size_bytes: int) -> Collective:
             ends.append((rank, child))
             awaited.append(before)
             before = [down[child]]
-    # The root has the sum when the last child's data have arrived, the others when it has come down to them.
+    # The root has the sum after its children's messages, every other rank after its parent's message.
     done = [[up[child] for child in children[0]], *([down[rank]] for rank in range(1, n_ranks))]
     src, dst = np.array(ends, dtype=np.int64).T
     return Collective(src, dst, np.full(len(src), size_bytes), _padded(awaited), _padded(done))
@@ -158,8 +158,8 @@ def all_to_all(n_ranks: int, size_bytes: int) -> Collective:
     """
     n_steps = n_ranks - 1
     step, rank = (index.ravel() for index in np.indices((n_steps, n_ranks)))
-    # Steps count from 1, indices from 0: in the previous step, number ``step``, the sender was that many
-    # ranks behind.
+    # Steps count from 1, indices from 0: the previous step has the number ``step``, and its sender was
+    # ``step`` ranks behind.
     sent, received = (step - 1) * n_ranks + rank, (step - 1) * n_ranks + (rank - step) % n_ranks
     after = np.where(step[:, np.newaxis] > 0, np.column_stack((sent, received)), NOBODY)
     ranks, last = np.arange(n_ranks), (n_steps - 1) * n_ranks

@@ -1,4 +1,4 @@
-"""Settings of a network that can change while it runs, as controls."""
+"""Controls for the settings of a network that can change while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sysgym.scenarios.errors import SysgymError
 
 LAW = "law"
 MOST_LONG_LIVED = 16
-"""Largest number of long-lived flows of a pair that the control offers."""
+"""Largest number of long-lived flows per pair that the control offers."""
 
 _LABELS = {
     "senders": ("Senders in a round", ""),
@@ -85,7 +85,7 @@ def _ends(last: str, value: float, network: PacketNetwork) -> tuple[float, float
         return 0.05, 0.95
     if last == "rate_bps":
         return value / 4, float(network.line_rate_bps.max())
-    # Rounds that take longer than the time between them are refused, so that not much room is above.
+    # Rounds that take longer than their period are refused, so larger answers have little room.
     if last == "request_bytes":
         return max(value / 8, 1), value * 1.2
     return value * 0.85, value * 4
@@ -100,7 +100,7 @@ def _value(scenario: Any, key: str) -> float:
 
 
 def _of_law(network: PacketNetwork) -> Iterator[Control]:
-    """Yield the control of the law, with those that the network's flows can go over to."""
+    """Yield the control of the congestion control law, with the laws to which running flows can change."""
     present = network.law
     if network.flow_transports:
         return
@@ -122,7 +122,7 @@ def _of_law(network: PacketNetwork) -> Iterator[Control]:
 
 
 def _may_come_back(network: PacketNetwork) -> bool:
-    """Return whether the present law, which is registered nowhere, is one that flows can leave."""
+    """Return whether flows can change back to the present law, which is not registered."""
     try:
         check_law(network.running, network.law)
     except SysgymError:

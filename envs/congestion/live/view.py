@@ -31,7 +31,7 @@ EVENTS = {
 
 
 class NetworkView:
-    """Live view of a network; frames are taken at regular simulated times, between decisions too.
+    """Live view of a network; frames are taken at regular simulated times, also between decisions.
 
     Args:
         env: An environment with a simulated packet network.
@@ -46,11 +46,11 @@ class NetworkView:
         self._env = env
         self._network: PacketNetwork
         self._emit: Emit
-        # The law that the lane began with may be registered nowhere, as that of the agent neural.
+        # The first law may be unregistered, such as the law of the agent ``neural``, so it is kept.
         self._first_law: Transport
 
     def watch(self, emit: Emit) -> None:
-        """Begin to report frames, from the next reset on."""
+        """Report frames from the next reset on."""
         self._emit = emit
         self._env.before_warmup = self._begin
 
@@ -105,11 +105,11 @@ class NetworkView:
         )
 
     def set_interval(self, interval: float) -> None:
-        """Report frames at all multiples of an interval from now on, s."""
+        """Report frames at all multiples of an interval, in seconds, from now on."""
         self._network.call_every(interval, self._take)
 
     def after_step(self) -> None:
-        """Report the end of the episode; all other frames are taken by simulated time."""
+        """Report the end of the episode; all other frames are taken at their simulated times."""
         network = self._network
         if self._last_ns < network.now_ns and network.now_ns >= round(network.scenario.horizon_s * 1e9):
             self._take()
@@ -166,7 +166,7 @@ class NetworkView:
         )
 
     def _count_completions(self) -> tuple[tuple[str, int, int], ...]:
-        """Add up the flows that have ended since the last frame; return an event for each receiver."""
+        """Count the flows that have completed since the last frame; return an event for each receiver."""
         network = self._network
         running = network.running
         flows, n_begun = running.state.flows, running.n_begun
@@ -192,7 +192,7 @@ class NetworkView:
 
 
 MOST_KEPT = 5_000
-"""Number of the last completions that the percentile is of."""
+"""Number of newest completions over which the percentile is computed."""
 
 
 def live_view(env: Any) -> NetworkView:

@@ -27,7 +27,7 @@ from sysgym.envs.congestion.render.window import window
 FloatArray = NDArray[np.float64]
 
 MANY_HOSTS = 12
-"""Of more hosts than this there is the whole range instead of curves for each."""
+"""Number of hosts above which their range replaces a curve for each host."""
 HEADROOM = 1.02
 IDEAL = "max-min fair ideal"
 RANGE, LONGEST = "#bfe1f5", "#c3cad2"
@@ -91,7 +91,7 @@ class EpisodePicture:
         senders = history.senders[:MOST_HOSTS_DRAWN] if self._few else []
         self._name_curves(senders)
         self._update_queues(time_s)
-        # Before the first decision no rate has been set.
+        # No rate is set before the first decision.
         if self._few:
             self._update_each(time_s[1:], senders)
         elif len(history) > 1:

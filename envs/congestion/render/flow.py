@@ -115,7 +115,7 @@ class FlowRecorder:
 
 
 class FlowHistory:
-    """Episode of one flow so far, a row for every interval; the first ends when the agent starts.
+    """Recorded intervals of one flow, one row each; the first interval ends when the agent starts.
 
     Args:
         network: The network after its reset.
@@ -135,9 +135,9 @@ class FlowHistory:
         self._intervals = Series(len(FLOW_INTERVAL.names or ()))
         self.fair_bps = Series()
         self.path_queue_bytes = Series(2)
-        """Mean of each interval: the longest queue on the data's path, and on the ACKs' way back."""
+        """Longest mean queue of each interval: on the path of the data, and on the path of the ACKs."""
         self.queue_bytes: FloatArray = np.zeros(len(self.ports))
-        """Mean of the newest interval, every switch port."""
+        """Mean queue of every switch port in the newest interval."""
         self.utilization: FloatArray = np.zeros(self.topology.n_links)
         self.active: NDArray[np.bool_] = np.zeros(self.topology.n_hosts, dtype=np.bool_)
         self._read_s = network.now_s
@@ -289,7 +289,7 @@ class FlowPicture:
         self._queues.name_lines([(self._queue_there, "data", THERE), (self._queue_back, "ACKs", BACK)])
 
     def _name_base(self, base_s: float) -> None:
-        """Draw the round-trip time of the empty path, known from the first interval, with names on top."""
+        """Draw the round-trip time of the empty path, which the first interval holds, with names on top."""
         self._base_named = True
         self._rtts.raise_limit(1.6 * base_s)
         self._rtts.level(base_s, f"empty path {time_text(base_s)}")

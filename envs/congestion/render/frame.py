@@ -1,8 +1,8 @@
-"""Frames: figures of fixed size, drawn once and then updated where they change.
+"""Figures of fixed size that are drawn once and then updated where they change.
 
 A frame has static parts (axes, names, scales), which are drawn into a background, and moving parts (curves,
-colours, the time), which are drawn over a copy of it. The background is redrawn only when a scale has to
-grow. Width and height are even, as video codecs require.
+colours, the time), which are drawn over a copy of the background. The background is redrawn only when a
+scale, a time span or a legend changes. Width and height are even, as video codecs require.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 Picture = NDArray[np.uint8]
 Box = tuple[float, float, float, float]
-"""Left, bottom, width and height, pixels from the lower left corner."""
+"""Left, bottom, width and height in pixels, from the lower left corner."""
 
 WIDTH, HEIGHT = 1280, 720
 PANELS_LEFT, PANELS_WIDTH, PANELS_BOTTOM, PANELS_TOP = 812.0, 400.0, 54.0, 645.0
 DPI = 100
 LEGEND_SIZES = (11.5, 10.5, 9.5, 8.5)
-"""Points; the largest with which a legend has room."""
+"""Font sizes in points; a legend uses the largest that fits."""
 LABEL_HEIGHT = 24.0
-"""Pixels that a name beside a line needs."""
+"""Height in pixels of the label of a constant."""
 INK, SOFT, FAINT = "#1c1e21", "#5d646d", "#d9dee5"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's palette, safe for colour-blind readers."""
 SOLID, DASHED, CROSS = "■", "╍╍", "✕"
 """Marks of curves in a legend."""
 TEXT_SHADE = 0.55
-"""Of a line's colour, in texts."""
+"""Factor that darkens a line's colour for text."""
 NAME_GAP = 7.0
 """Pixels between a line's end and its name, and between a name and the frame's edge."""
 NAME_HEIGHT = 14.0
-"""Pixels that a name at a line's end needs."""
+"""Height in pixels of a name at a line's end."""
 _STEPS = (1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
@@ -83,7 +83,7 @@ def clock(now_s: float, end_s: float) -> str:
 
 
 def span_end(time_s: FloatArray, end_s: float | None) -> float:
-    """Return the end of the time axis: that of the episode, or if unknown, a time ahead of now."""
+    """Return the end of the time axis: the end of the episode if known, else a time ahead of now."""
     begin_s, now_s = float(time_s[0]), float(time_s[-1])
     # Sums of intervals have rounding errors.
     if end_s is not None and end_s > begin_s and now_s <= end_s + 1e-6 * (end_s - begin_s):
@@ -196,7 +196,7 @@ class Frame:
         return artist
 
     def spoil(self) -> None:
-        """Redraw the background with the next frame, because a part of it has changed."""
+        """Mark the background as outdated, so that the next frame redraws it."""
         self._background = None
 
     def set_time(self, now: str, step: str) -> None:
@@ -219,7 +219,7 @@ class Frame:
 
 
 class TimePanel:
-    """Time series of a quantity; the upper limit grows in round steps as needed.
+    """Plot of a quantity over time; the upper limit grows in round steps as needed.
 
     Args:
         frame: Frame to draw in.
@@ -279,7 +279,7 @@ class TimePanel:
         return self._frame.moves(made)
 
     def level(self, value: float, words: str, *, dotted: bool = False) -> None:
-        """Draw a constant with its name, at any upper limit."""
+        """Draw a constant with its name; both are hidden while the constant exceeds the upper limit."""
         drawn = self.axes.axhline(0.0, color=INK, linewidth=1.3, linestyle=":" if dotted else "--")
         label = self.axes.annotate(
             words,
@@ -427,7 +427,7 @@ class TimePanel:
             shown = value <= self.limit
             drawn.set_ydata([value / self._scale] * 2)
             label.xy = (0.0, value / self._scale)
-            # Below the line, where curves are rare, if there is room.
+            # The label is below the line if there is room, because fewer curves cross it there.
             below = value / self.limit * self._box[3] > LABEL_HEIGHT
             label.xyann = (3.0, -3.0 if below else 3.0)
             label.set_va("top" if below else "bottom")

@@ -15,15 +15,15 @@ MOST_HOSTS_DRAWN = 6
 LEAST_LEAD = 1.25
 """Factor by which a port's queue must exceed that of a port with a curve to replace it."""
 LEAST_RECEIVED = 4.0
-"""Times what a host sent: acknowledgements are a twentieth of data at the most."""
+"""Ratio of received to sent bytes above which a host is a receiver; ACKs are at most a twentieth of data."""
 LEAST_QUEUE_DRAWN = 0.05
-"""Of the longest queue: ports with less have no curve."""
+"""Fraction of the longest queue below which a port has no curve."""
 
 
 class History:
-    """Episode so far, a row for every interval; the first is measured at the reset.
+    """Recorded intervals of an episode, one row each; the first row is measured at the reset.
 
-    The ports and hosts that have curves depend on the recorded values alone, and a curve keeps its colour.
+    The recorded values alone determine the ports and hosts that have curves. A curve keeps its colour.
 
     Args:
         fabric: The network.
@@ -35,7 +35,7 @@ class History:
         self.time_s = Series()
         self.queue_max_bytes = Series(fabric.n_ports)
         self.rate_bps = Series(fabric.n_hosts)
-        """Allowed."""
+        """Allowed send rates."""
         self.sent_bps = Series(fabric.n_hosts)
         self.goodput_bps = Series(fabric.n_hosts)
         self.ideal_bps = Series(fabric.n_hosts)
@@ -43,14 +43,14 @@ class History:
         self.active = Series(fabric.n_hosts)
         self.dropped_packets = Series()
         self.carried_bytes: FloatArray = np.zeros(fabric.topology.n_links)
-        """Of every link, since the episode began."""
+        """Bytes carried by every link since the beginning of the episode."""
         self.longest_queue_bytes: FloatArray = np.zeros(fabric.n_ports)
         self.utilization: FloatArray = np.zeros(fabric.topology.n_links)
-        """Of every link in the newest interval."""
+        """Utilization of every link in the newest interval."""
         self.queue_bytes: FloatArray = np.zeros(fabric.n_ports)
-        """At its end."""
+        """Queue of every port at the end of the newest interval."""
         self.ports: list[int] = []
-        """Those with curves."""
+        """Ports with curves."""
         self.senders: list[int] = []
         """Hosts that have sent, in the order of their first data."""
 
@@ -87,7 +87,7 @@ class History:
 
     @property
     def receivers(self) -> NDArray[np.bool_]:
-        """Whether a host has only received data and sent ACKs, shape (n_hosts,)."""
+        """Mask of the hosts that have only received data and sent ACKs, shape (n_hosts,)."""
         up = self.fabric.topology.host_uplink
         # The two directions of a cable have adjacent indices.
         found: NDArray[np.bool_] = self.carried_bytes[up ^ 1] > LEAST_RECEIVED * self.carried_bytes[up]

@@ -17,9 +17,9 @@ IntArray = NDArray[np.int64]
 MARGIN = 46.0
 HOST_Y = 46.0
 LEAST_PORT_WIDTH = 5.5
-"""Pixels; a row of narrower ports is shown as one, by its longest queue."""
+"""Least width of a port in pixels; a row of narrower ports is one cell, which shows the longest queue."""
 GAP_BESIDE = 2.4
-"""Between hosts of different switches where their switches are joined side by side, in distances of hosts."""
+"""Extra gap between hosts of different switches, in host pitches, if links join switches of one tier."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class NetworkLayout:
         host_pitch: Smallest distance between two hosts.
         tiers: Tier of every node, 0 for hosts, shape (n_nodes,).
         boxes: Box of every switch.
-        attach: By link, the point where it leaves its source; links of hosts are omitted.
+        attach: Mapping from links to the points where they leave their source; links of hosts are omitted.
         cells: Cells of the queues.
     """
 

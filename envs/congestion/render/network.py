@@ -18,17 +18,17 @@ IntArray = NDArray[np.int64]
 
 LINK_COLOURS = ("#d3d9e0", "#a9c8e6", "#4f97cf", "#1562a8", "#06254f")
 QUEUE_COLOURS = ("#fffaf0", "#fdc35c", "#f4812f", "#c93312", "#6d0505")
-"""From nothing to full. Both go from light to dark, so that they read without colour too."""
+"""Colours from empty to full. Both scales go from light to dark, so that they are legible without colour."""
 HOST = "#3f4650"
 ROOM: Box = (16.0, 84.0, 726.0, 556.0)
-"""Of the network; the scales of colours stand below it."""
+"""Box of the network; the colour scales are below the box."""
 BAR_HEIGHT = 26.0
-"""Pixels from which a queue has a bar as well as a colour."""
+"""Least height of a cell in pixels for a queue to have a bar as well as a colour."""
 LEAST_LANES = 8.0
-"""Pixels between ports from which the two directions of a cable are drawn apart."""
+"""Least distance of ports in pixels at which the two directions of a cable are drawn apart."""
 ROOM_FOR_HOST_NAME, ROOM_FOR_SWITCH_NAME = 29.0, 46.0
 KINDS = {"agg": "aggregation"}
-"""Names of switches in words."""
+"""Full names of abbreviated kinds of switches."""
 
 
 class NetworkPanel:
@@ -97,7 +97,7 @@ class NetworkPanel:
             active: Whether a host has data to send, shape (n_hosts,).
             threshold_bytes: Marking threshold.
             host_colours: Colours of hosts that have a curve; the others are grey.
-            receivers: Whether a host only receives data, shape (n_hosts,); None: no host is marked so.
+            receivers: Whether a host only receives data, shape (n_hosts,); None: no receivers are marked.
         """
         if limit_bytes != self._limit_bytes:
             self._limit_bytes = limit_bytes

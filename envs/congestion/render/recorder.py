@@ -20,7 +20,7 @@ BAR_WIDTH = 24
 PORTS_SHOWN = 6
 HOSTS_SHOWN = 8
 LEAST_QUEUE_SHOWN = 0.05
-"""Of the longest queue."""
+"""Fraction of the longest queue below which a port is omitted."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -118,7 +118,7 @@ class Recorder:
         return sorted(port for port in chosen if longest[port] >= LEAST_QUEUE_SHOWN * longest[chosen[0]])
 
     def _hosts_shown(self) -> list[int]:
-        """Return the hosts that delivered most, in the order of the fabric."""
+        """Return the hosts with the highest mean goodput, in the order of the fabric."""
         goodput = self._history.goodput_bps.rows.mean(axis=0)
         chosen = _largest(goodput, HOSTS_SHOWN)
         return sorted(host for host in chosen if goodput[host] > 0.0 or goodput[chosen[0]] == 0.0)

@@ -10,17 +10,17 @@ from sysgym.envs.congestion.render.frame import span_end
 FloatArray = NDArray[np.float64]
 
 WINDOW_INTERVALS, WINDOW_STEPS = 160, 5
-"""Largest number of intervals in a frame, and the number of steps in which the window moves by its length."""
+"""Number of intervals in a window, and number of steps in which the window moves by its own length."""
 
 
 def window(time_s: FloatArray, end_s: float | None) -> tuple[float, float]:
-    """Return the time window of a frame: it slides through a long episode and finally covers all of it.
+    """Return the time window of a frame, which slides through a long episode and finally covers all of it.
 
-    The window moves in steps, because each move redraws the axes.
+    The window moves in steps, because each move redraws the axes. Short episodes are shown as a whole.
 
     Args:
         time_s: Ends of the intervals so far, shape (n,).
-        end_s: End of the episode; None: unknown, and the window covers all intervals.
+        end_s: End of the episode; None: unknown, so that the window covers all intervals.
     """
     begin_s, now_s, last_s = float(time_s[0]), float(time_s[-1]), span_end(time_s, end_s)
     # Sums of intervals have rounding errors.

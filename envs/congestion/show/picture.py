@@ -22,9 +22,9 @@ INK, SOFT, HOST, SWITCH = "#1c1e21", "#6b7280", "#0072b2", "#3f4650"
 LINKS = ("#9aa3ad", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
 """Colours of links, the most frequent kind first (Okabe and Ito's palette, safe for the colour-blind)."""
 MOST_HOST_NAMES, MOST_SWITCH_NAMES = 40, 16
-"""Largest number of nodes of a tier that are all named; of more, only the first and the last are."""
+"""Largest number of nodes of a tier that are all named; in larger tiers, the first and last only."""
 MANY_FLOWS = 4000
-"""Number of flows above which their marks are small and pale."""
+"""Number of flows above which their marks are drawn small and pale."""
 
 
 def draw(scenario: CongestionScenario, path: Path) -> None:

@@ -39,9 +39,9 @@ _PAIRS = {
     "iroko": "west host i to east host i",
 }
 _MOST_SWITCHES = 50
-"""Switches of a network whose capacity is computed: a second or so."""
+"""Largest number of switches for which the capacity is computed, which takes about a second."""
 _SEVERAL = 2000
-"""Port numbers tried to find the paths between two hosts."""
+"""Number of port numbers tried to find the paths between two hosts."""
 
 
 def in_words(scenario: CongestionScenario) -> Iterator[tuple[str, str]]:
@@ -121,7 +121,7 @@ def _network(scenario: CongestionScenario, topology: Topology) -> str:
 
 
 def _cables(spec: GraphTopology, topology: Topology) -> str:
-    """Return how cables differ from other links, and what all can carry together."""
+    """Return the rates and delays of cables that differ from other links, and the capacity of the network."""
     parts = []
     for unit, values in (
         ("bps", [cable.rate_bps or spec.link_rate_bps for cable in spec.cables]),

@@ -29,15 +29,15 @@ WINDOW, HOST_CAP, FLOW_PACE, NOTHING = range(4)
 """Quantity that an action sets: the flow's window, its host's cap, its own pacing rate, or nothing."""
 
 NO_FLOW = -1
-"""Stands for a flow's id if the agent controls a host."""
+"""Flow id of an agent that controls a host."""
 
 SHORTEST_INTERVAL_S = 1e-6
 
 
 class Agent:
-    """Control settings of an agent and the state of its decision: the fields of :data:`AGENT`.
+    """Control settings and decision state of an agent: the fields of :data:`AGENT`.
 
-    Agents of one network have adjacent rows. The fields after ``action`` belong to the network and are valid
+    Agents of one network have adjacent rows. The fields after ``action`` describe the network and are valid
     for its first agent only.
     """
 
@@ -50,8 +50,9 @@ class Agent:
     has_law: int
     """1 if a congestion control law sets the rate too, so that the line rate means no cap."""
     decide: int
-    """Address of the preset's function, like the following two; see ``presets``."""
+    """Address of the preset's function for actions; see ``presets``."""
     observe: int
+    """Address of the preset's function for observations."""
     pay: int
     """Address of the reward's function."""
     n_features: int
@@ -59,13 +60,15 @@ class Agent:
     action: float
     """Next native action of the agent."""
     stage: int
+    """Stage of the current decision, or of the next one."""
     middle_ns: int
     end_ns: int
     interval_s: float
-    """Stage of the current decision, or of the next one."""
+    """Length of the current interval, or of the next one."""
     longest_s: float
+    """Upper bound of the length of an interval."""
     decision_rtts: float
-    """Length of an interval in round trips of the previous one; 0: every interval has the longest length."""
+    """Length of an interval in round-trip times of the previous one; 0: always the longest length."""
     now_s: float
     """Time at the end of the newest interval."""
     episode_seed: int
@@ -94,7 +97,7 @@ def take_rate(agent: Agent, rate_bps: float, interval: FlowInterval) -> float:
 
 @njit(forceinline=True)
 def _tell(agent: Agent, told: float) -> bool:
-    """Set a rate or the factor of a window in the network; return whether that was possible."""
+    """Apply a rate or a window factor to the network; return whether that was possible."""
     if agent.sets == WINDOW:
         multiply_window(world_at(agent.world, 0), agent.flow, told)
     elif agent.sets == HOST_CAP:
@@ -108,14 +111,14 @@ def _tell(agent: Agent, told: float) -> bool:
 
 @njit(forceinline=True)
 def wanted(agent: Agent, interval: FlowInterval) -> float:
-    """Return the rate or the factor of a window for an action."""
+    """Return the rate or the window factor that an action requests."""
     value = call_decide(agent.decide, interval, agent.action)
     return value if agent.sets == WINDOW else take_rate(agent, value, interval)
 
 
 @njit(forceinline=True)
 def _longest_rtt_s(intervals: IntervalArray, first: int, behind_last: int) -> float:
-    """Return the longest mean round trip of the agents of a network: each needs ACKs in an interval."""
+    """Return the longest mean round-trip time of a network's agents, so that each of them receives ACKs."""
     longest_s = 0.0
     for row in range(first, behind_last):
         longest_s = max(longest_s, intervals[row].rtt_s)
@@ -124,7 +127,7 @@ def _longest_rtt_s(intervals: IntervalArray, first: int, behind_last: int) -> fl
 
 @njit(forceinline=True)
 def plan_next_interval(agent: Agent, rtt_s: float) -> None:
-    """Set the length of the next interval: constant, or a number of round trips of the previous one."""
+    """Set the length of the next interval: constant, or a multiple of the previous round-trip time."""
     if agent.decision_rtts == 0.0:
         agent.interval_s = agent.longest_s
     elif rtt_s > 0.0:
@@ -160,7 +163,7 @@ def _conclude_all(
     weights: FloatArray,
     terms: FloatArray,
 ) -> None:
-    """Measure an interval, put its features before the older ones, and compute the terms, row by row."""
+    """Measure an interval, insert its features before the older ones, and compute the reward terms."""
     for row in range(first, behind_last):
         if rows[row].flow == NO_FLOW:
             estimate_srtt(counters[0, row], counters[2, row])
@@ -246,14 +249,14 @@ def pass_intervals(
 
 @cached_kernel("sysgym.emulator.packets")
 def want_rates(rows: Rows, rates_bps: FloatArray, intervals: IntervalArray, told: FloatArray) -> None:
-    """Store rates and write the limits for the network, shape (n,), without setting them."""
+    """Store rates and write the network's limits to ``told``, shape (n,), without applying them."""
     for row in range(len(rows)):
         told[row] = take_rate(rows[row], rates_bps[row], intervals[row])
 
 
 @cached_kernel("sysgym.emulator.packets")
 def want_actions(rows: Rows, intervals: IntervalArray, told: FloatArray) -> None:
-    """Store actions and write the rates or factors of windows for the network, without setting them."""
+    """Store actions and write the rates or window factors to ``told``, shape (n,), without applying them."""
     for row in range(len(rows)):
         told[row] = wanted(rows[row], intervals[row])
 

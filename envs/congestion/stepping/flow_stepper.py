@@ -1,8 +1,8 @@
 """Batched stepping of agents that each control one flow or one host.
 
 A decision has stages: apply the action, simulate the first and the second half of the interval, and compute
-the measurements. If Python is needed on the way, because packets need more memory, a link fails, or packets
-are recorded, a network stops at its stage, Python advances it, and the compiled call is repeated.
+the measurements. If a network needs Python (for more packet memory, a link failure, or the recording of
+packets), it stops at its stage, Python advances it, and the compiled call is repeated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FlowStepper:
         features: Observations, shape (n, length).
         terms: Reward terms, shape (n, n_terms).
         counters: Counters at the beginning, the middle and the end of the newest interval, ``FLOW_COUNTERS``
-            records, shape (3, n). After the interval the first row holds the counters of the end, too.
+            records, shape (3, n). After the interval the first row also holds the counters of the end.
 
     Args:
         n: Number of agents.
@@ -75,7 +75,8 @@ class FlowStepper:
         Args:
             first: Index of its first agent.
             network: The network, used until the next call for the same agents.
-            settings: Fields of its rows, one value for all or one for each; other fields are computed.
+            settings: Fields of its rows, with one value for all rows or one for each; others are
+                computed.
             intervals: Intervals of its agents, with the constants of the episode.
         """
         behind_last = first + len(intervals)
@@ -98,7 +99,7 @@ class FlowStepper:
         self.rows["steps"][first] = 0
 
     def decide(self, first: int, behind_last: int, actions: FloatArray | float) -> None:
-        """Apply the actions of a network and simulate its interval; raises as :meth:`pass_intervals`."""
+        """Apply the actions of a network and simulate its interval; errors as in :meth:`pass_intervals`."""
         self.rows["action"][first:behind_last] = actions
         self.rows["stage"][first] = ACTS
         self.pass_intervals(first, behind_last)

@@ -1,7 +1,7 @@
-"""Stepping of one network of the Linux kernel, in wall time.
+"""Stepping of one network on the Linux kernel, in wall time.
 
-Rows, intervals and features have the form of those of simulated networks, so environments need not
-distinguish the two. Any :class:`~sysgym.emulator.network.Network` can be used.
+Rows, intervals and features have the same form as for simulated networks, so environments need not
+distinguish the two backends. Any :class:`~sysgym.emulator.network.Network` can be used.
 """
 
 from __future__ import annotations
@@ -79,16 +79,19 @@ class LinuxNetworkStepper(NetworkStepper):
 
 
 class LinuxFlowStepper(FlowStepper):
-    """Stepper of the agents of one network; see :class:`FlowStepper`. Actions apply with the interval."""
+    """Stepper of the agents of one network; see :class:`FlowStepper`.
+
+    Actions take effect when their interval begins.
+    """
 
     def set_rates(self, first: int, rates_bps: FloatArray) -> None:
-        """Set the rates of the agents now, without an interval."""
+        """Apply the rates of the agents at once, without an interval."""
         told = np.empty(len(rates_bps))
         want_rates(self.rows, rates_bps, self.intervals, told)
         self._network.apply(self._controls(told))
 
     def pass_intervals(self, first: int, behind_last: int) -> None:
-        """Complete the decisions; raises as :meth:`FlowStepper.pass_intervals`."""
+        """Complete the decisions; errors as in :meth:`FlowStepper.pass_intervals`."""
         settings, network = self.rows[0], self._network
         if settings["stage"] == DONE:
             return
@@ -117,7 +120,7 @@ class LinuxFlowStepper(FlowStepper):
         self._network = network
         self._senders: NDArray[np.int64] = np.asarray(network.schedule.src, dtype=np.int64)
         hosts = self.rows["flow"][0] == NO_FLOW
-        # Data in flight of a host is the sum over its flows.
+        # A host's data in flight is the sum over its flows, so all flows are read.
         self._read_flows = np.arange(len(self._senders)) if hosts else self.rows["flow"].copy()
 
     def _read_beginning(self, first: int, behind_last: int) -> None:

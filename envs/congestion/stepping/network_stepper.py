@@ -1,7 +1,7 @@
 """Batched stepping of whole networks: set the rate of every host, simulate an interval, read all counters.
 
-If Python is needed on the way, because packets need more memory, a link fails, or packets are recorded, a row
-stops at its stage, Python advances that network, and the compiled call is repeated.
+If a network needs Python (for more packet memory, a link failure, or the recording of packets), its row stops
+at its stage, Python advances the network, and the compiled call is repeated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ControlledNetwork:
     has_law: int
     """1 if the transport of the hosts sets rates too, so that the line rate means no cap."""
     flows_end: int
-    """1 if the ideal is limited to the data left to send."""
+    """1 if flows are finite, so that the data left to send limits the ideal."""
     stage: int
     """Stage of the current decision, or of the next one."""
     end_ns: int
@@ -77,7 +77,7 @@ class NetworkStepper:
         n: Number of networks.
         fabric: Fabric of one of the networks; all have the same numbers of hosts and links.
         has_law: Whether the transport of the hosts sets rates too, so that the line rate means no cap.
-        with_routing: Whether intervals have their routing, n_hosts * n_ports bytes for each network.
+        with_routing: Whether intervals contain routing, which takes n_hosts * n_ports bytes per network.
     """
 
     def __init__(self, n: int, fabric: Fabric, *, has_law: bool, with_routing: bool = False) -> None:
@@ -166,7 +166,7 @@ class NetworkStepper:
         interval = Interval(self.fabrics[row], began, ended, rates[0], ideal_bytes[0], routing)
         duration_s = interval.duration_s[np.newaxis]
         derived = Derived.of_one(self.fabrics[row].arrays, ports, hosts, duration_s, rates, ideal_bytes)
-        interval.__dict__["derived"] = derived  # what the cached property would compute from copies
+        interval.__dict__["derived"] = derived  # the cached property would copy the arrays
         return interval
 
     def since(self, began: Reading, row: int) -> Interval:
@@ -177,10 +177,10 @@ class NetworkStepper:
     def intervals(self) -> Interval | None:
         """Return the newest intervals of all networks as one, with arrays of shape (n, ...) that are views.
 
-        None if the networks differ in rates, delays or buffers, so that there is no common fabric.
+        Return None if the networks differ in rates, delays or buffers, so that they have no common fabric.
         """
         fabric = self.fabrics[0]
-        if any(other is not fabric for other in self.fabrics):  # begin() makes equal ones the same
+        if any(other is not fabric for other in self.fabrics):  # begin() stores equal fabrics as one object
             return None
         began, ended = (
             Reading(self.rows[moment], PortCounters(*self._ports[place]), HostCounters(*self._hosts[place]))

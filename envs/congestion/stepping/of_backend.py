@@ -1,4 +1,4 @@
-"""Steppers by network backend; those of the kernel are imported when they are used."""
+"""Stepper classes by network backend; kernel steppers are imported on first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sysgym.envs.congestion.stepping.network_stepper import NetworkStepper
 
 
 def flow_stepper_on(backend: str) -> type[FlowStepper]:
-    """Return the class of steppers of agents on a backend."""
+    """Return the class that steps agents of single flows or hosts on a backend."""
     if backend == PACKETS:
         return FlowStepper
     from sysgym.envs.congestion.stepping.linux_stepper import LinuxFlowStepper
@@ -17,7 +17,7 @@ def flow_stepper_on(backend: str) -> type[FlowStepper]:
 
 
 def network_stepper_on(backend: str) -> type[NetworkStepper]:
-    """Return the class of steppers of whole networks on a backend."""
+    """Return the class that steps whole networks on a backend."""
     if backend == PACKETS:
         return NetworkStepper
     from sysgym.envs.congestion.stepping.linux_stepper import LinuxNetworkStepper

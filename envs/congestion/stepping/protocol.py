@@ -13,12 +13,12 @@ from sysgym.emulator.packets.network import PacketNetwork
 Rows = NDArray[np.void]
 
 ACTS, BEGINS, FIRST_HALF, PASSES, DONE, REFUSED = range(6)
-"""Stages of a decision: the action takes effect, the interval begins and is simulated (for flows in two
-halves, the second of which is PASSES), and counters are read. REFUSED: the action cannot take effect."""
+"""Stages of a decision: ACTS (apply the action), BEGINS (begin the interval), FIRST_HALF (of single flows'
+intervals) and PASSES (simulate the interval), DONE. REFUSED: the action cannot take effect."""
 
 
 class Stepper(Protocol):
-    """Networks or agents whose decisions are taken together, a row each.
+    """Protocol of steppers of many networks or agents, with a row for each.
 
     Attributes:
         rows: Records, shape (n,), with at least the fields ``world`` (0 before the first episode), ``stage``,
@@ -37,7 +37,7 @@ def is_over(rows: Rows, row: int) -> bool:
 
 
 def simulated(network: Network) -> PacketNetwork:
-    """Return the network as a simulated one, which compiled code can step.
+    """Return the network as a ``PacketNetwork``, which compiled code can step.
 
     Raises:
         TypeError: If the network is not simulated.

@@ -1,7 +1,7 @@
 """Handshake of a new connection: a SYN and its answer cross the path before any data (RFC 9293, 3.5).
 
-Until the answer arrives the receive window is 0, as far as the sender knows. A SYN that is not answered is
-sent again after a second, and then after twice as long each time (RFC 6298, 2.1 and 5.5).
+Until the answer arrives, the sender assumes a receive window of 0. A SYN that is not answered is
+retransmitted after a second, with exponential backoff (RFC 6298, 2.1 and 5.5).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def begin_handshake(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def send_syn(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Send a SYN and set the timer; where no packet's slot is free, try again when the timer is looked at."""
+    """Send a SYN and set the timer; without a free packet slot, try again at the next check of the timer."""
     flow = flow_at(world.flows, flow_id)
     flow.timer = CONNECTING
     flow.timer_deadline_ns = now_ns
@@ -68,7 +68,7 @@ def send_syn(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def send_syn_again(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Send a SYN again because the last one was not answered in time."""
+    """Retransmit a SYN that was not answered in time."""
     flow = flow_at(world.flows, flow_id)
     flow.timeouts += 1
     host_at(world.hosts, flow.src).timeouts += 1
@@ -86,7 +86,7 @@ def answer_syn(world: Any, slot: int) -> None:
 
 @njit
 def end_handshake(world: Any, flow: Any) -> None:
-    """Let a flow send: the answer to its SYN has arrived."""
+    """Permit a flow to send, because the answer to its SYN has arrived."""
     flow.receive_window_packets = world.receive_window_packets
     flow.timer = RETRANSMISSION
     flow.timer_deadline_ns = NEVER_NS

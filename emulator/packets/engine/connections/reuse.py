@@ -1,9 +1,9 @@
-"""Connections that outlive a flow: the next flow between the same hosts continues on an idle one.
+"""Reuse of connections: a flow continues on an idle connection between the same hosts.
 
-A flow takes the connection that became idle last, as clients take one from their pool; if all are busy it
-opens a new one. It goes on with the window, round trips, pace and path of the flow before, and with the state
-of its law. Packets are numbered on from the next multiple of the largest window, so that what a law remembers
-by packet number lies in the past, and packets keep their places in the window's arrays.
+A flow takes the connection that became idle last, as clients take one from their pool; if all are busy, it
+opens a new connection. It continues with the window, RTT estimates, pace and path of the previous flow, and
+with the state of its law. Packet numbers continue at the next multiple of the largest window, so that packet
+numbers stored by a law lie in the past, and packets keep their places in the window's arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESTART = 2
 """Rules for the window of an idle connection."""
 
 NONVALIDATED_NS = 300_000_000_000
-"""Time for which a window that is not used may be kept: five minutes (RFC 7661, 4.4.3)."""
+"""Time for which an unused window may be kept: five minutes (RFC 7661, 4.4.3)."""
 
 
 @njit
@@ -36,7 +36,7 @@ def keep_connection(world: Any, flow_id: int, last_sent_ns: int) -> None:
 
 @njit
 def take_idle_connection(world: Any, flow: Any) -> int:
-    """Return the flow whose connection a new flow continues, and take it from the pool; NOBODY: none."""
+    """Take an idle connection from the pool; return the flow that used it last, or NOBODY."""
     if flow.pool == NOBODY:
         return NOBODY
     pool = flow_at(world.flows, flow.pool)
@@ -66,7 +66,7 @@ def continue_connection(world: Any, flow_id: int, last_id: int, now_ns: int) -> 
 
 @njit
 def take_path(world: Any, flow_id: int, last_id: int) -> None:
-    """Take the ports, and so the path, of the connection."""
+    """Copy the ports, and thus the path, of the connection."""
     flow, last = flow_at(world.flows, flow_id), flow_at(world.flows, last_id)
     flow.hash_out, flow.hash_back = last.hash_out, last.hash_back
     flow.base_rtt_ns, flow.hops = last.base_rtt_ns, last.hops
@@ -78,7 +78,7 @@ def take_path(world: Any, flow_id: int, last_id: int) -> None:
 
 @njit
 def number_on(flow: Any, last: Any) -> None:
-    """Number the flow's packets on from those of the connection."""
+    """Continue the packet numbers of the connection."""
     first = (last.n_packets + flow.window_mask) & ~flow.window_mask
     flow.first_packet = first
     flow.n_packets += first
@@ -87,7 +87,7 @@ def number_on(flow: Any, last: Any) -> None:
 
 @njit
 def take_estimates(flow: Any, last: Any) -> None:
-    """Take what the connection's ends have learned."""
+    """Copy the state of both ends of the connection."""
     flow.cwnd, flow.ssthresh = last.cwnd, last.ssthresh
     flow.srtt_ns, flow.rttvar_ns = last.srtt_ns, last.rttvar_ns
     flow.rto_ns, flow.min_rtt_ns = last.rto_ns, last.min_rtt_ns
@@ -117,9 +117,9 @@ def take_estimates(flow: Any, last: Any) -> None:
 def shrink_idle_window(world: Any, flow: Any, idle_ns: int) -> None:
     """Reduce the window of a connection that was idle, by the scenario's rule.
 
-    DECAY: half for each time-out that has passed, down to the initial window, as Linux does after RFC 2861.
-    RESTART: the initial window after a time-out (RFC 5681, 4.1). KEEP: half after five minutes (RFC 7661).
-    Laws that set their window from a model of the path, as BBR, and those without one are left alone, as on
+    DECAY: half for each time-out that has passed, down to the initial window, as in Linux after RFC 2861.
+    RESTART: the initial window after a time-out (RFC 5681, 4.1). KEEP: half for each five minutes (RFC 7661).
+    Laws that set their window from a model of the path, such as BBR, and laws without a window keep it, as on
     Linux.
     """
     if not flow.reduces_by_prr or flow.cwnd >= NO_WINDOW_PACKETS:
@@ -127,7 +127,7 @@ def shrink_idle_window(world: Any, flow: Any, idle_ns: int) -> None:
     allowed_ns = NONVALIDATED_NS if world.idle_window == KEEP else flow.rto_ns
     if idle_ns <= allowed_ns:
         return
-    flow.cwnd = min(flow.cwnd, float(world.max_window_packets))  # more of it was never used
+    flow.cwnd = min(flow.cwnd, float(world.max_window_packets))  # a larger window was never used
     least = min(flow.cwnd, float(world.initial_window_packets))
     if world.idle_window == RESTART:
         flow.cwnd = least

@@ -1,1 +1,1 @@
-"""Event queue: a tournament of the events to come, and a wheel in front of it in dense networks."""
+"""Event queue: a tournament tree of pending events, and in dense networks a timing wheel in front of it."""

@@ -1,4 +1,4 @@
-"""Event queue of the packet simulator: a tournament, and in large networks a wheel in front of it."""
+"""Event queue of the packet simulator: a tournament tree, and in dense networks a wheel in front of it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def begin(world: Any) -> None:
 
 @njit
 def end(world: Any) -> None:
-    """Bring all events into the tournament, where they are while the loop does not run."""
+    """Move all events to the tournament, which holds them while the loop does not run."""
     if world.wheel_size > 0:
         wheel.stop(world)
 
 
 @njit
 def push(world: Any, key: int) -> None:
-    """Give a source its next event; it must have none."""
+    """Add the next event of a source, which must have none."""
     if world.wheel_slots > 0:
         wheel.add(world, key)
     else:
@@ -37,7 +37,7 @@ def push(world: Any, key: int) -> None:
 
 @njit(forceinline=True)
 def replace(world: Any, source: int, key: int) -> None:
-    """Give the source that is being handled its next event, or with NO_EVENT none, before any push."""
+    """Set the next event of the source that is being handled, before any push; NO_EVENT: none."""
     if world.wheel_slots > 0:
         if key != NO_EVENT:
             wheel.add(world, key)
@@ -55,7 +55,7 @@ def next_key(world: Any) -> int:
 
 @njit(forceinline=True)
 def take(world: Any, source: int) -> None:
-    """Begin to handle the next event, which is that of a source."""
+    """Take out the next event, which belongs to a source, to handle it."""
     if world.wheel_slots > 0:
         wheel.look_ahead(world)
         world.due_first += 1

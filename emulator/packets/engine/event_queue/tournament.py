@@ -1,12 +1,12 @@
-"""Event queue of the packet simulator: a tournament of the events to come.
+"""Event queue of the packet simulator: a tournament tree of pending events.
 
-Every event has a leaf with its key; leaves without one hold NO_EVENT. Every node above has the least key of
-its four children, so the root has the next event of all. To take an event out is one comparison of four keys
-per level, whatever the keys are: processors predict that, unlike the depth to which a key sinks in a heap.
+Every event has a leaf with its key; unused leaves hold NO_EVENT. Every inner node holds the least key of its
+four children, so the root holds the next event. Removal of an event takes one comparison of four keys per
+level, whatever the keys are. Processors predict this well, unlike the depth to which a key sinks in a heap.
 The four children lie in one cache line.
 
-The leaf freed last is used first. So the leaves in use stay few and close together in a large network of
-which little is busy. The tree gets a level when all leaves are in use, and loses one when few are.
+The leaf freed last is used first, so the leaves in use stay few and close together in a large network with
+little traffic. The tree gains a level when all leaves are in use, and loses levels when few leaves are.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Records = NDArray[np.void]
 ROOT = 3
 """Index of the root; the children of node ``n`` are the four from ``4 * (n - 2)`` on, an aligned group."""
 SPARSE = 8
-"""Leaves for every event from which on there are too many levels."""
+"""Number of leaves for every event at which the tree loses a level."""
 
 
 class TournamentArrays(NamedTuple):
     """Arrays of a world's tournament."""
 
-    tournament: NDArray[np.int64]  # nodes, and the leaves behind them
+    tournament: NDArray[np.int64]  # inner nodes, then the leaves
     leaf_of: NDArray[np.int32]  # (n_sources,) leaf with the source's event, NOBODY if it has none
-    free_leaves: NDArray[np.int32]  # (most leaves,) stack of the free ones, from n_events on
+    free_leaves: NDArray[np.int32]  # (most leaves,) stack of the free leaves, from n_events on
 
 
 def new_tournament(world: Records, keys: NDArray[np.int64], n_sources: int) -> TournamentArrays:
@@ -80,7 +80,7 @@ def least(world: Any) -> int:
 
 @njit(forceinline=True)
 def take(world: Any, source: int) -> None:
-    """Take the event of a source out; it must have one."""
+    """Remove the event of a source, which must have one."""
     leaf = index_at(world.leaf_of, source).index
     index_at(world.leaf_of, source).index = NOBODY
     n_events = world.n_events - 1
@@ -91,7 +91,7 @@ def take(world: Any, source: int) -> None:
     key = NO_EVENT
     entry_at(nodes, node).key = key
     while node > ROOT:
-        # The node's own key is in a register: to load what was just stored would take longer.
+        # The node's own key is in a register; loading the value just stored would take longer.
         others = min(entry_at(nodes, node ^ 2).key, entry_at(nodes, node ^ 3).key)
         key = min(key, min(entry_at(nodes, node ^ 1).key, others))
         node = (node >> 2) + 2
@@ -100,9 +100,9 @@ def take(world: Any, source: int) -> None:
 
 @njit(forceinline=True)
 def replace(world: Any, source: int, key: int) -> None:
-    """Give the source whose event was taken last another one, or with NO_EVENT none.
+    """Set the next event of the source whose event was taken last; NO_EVENT: none.
 
-    Whether there is one is hard to predict, so there is no branch.
+    The code has no branch, because the presence of an event is hard to predict.
     """
     n_events = world.n_events
     leaf = index_at(world.free_leaves, n_events).index
@@ -113,7 +113,7 @@ def replace(world: Any, source: int, key: int) -> None:
 
 @njit(forceinline=True)
 def add(world: Any, source: int, key: int) -> None:
-    """Give a source an event; it must have none."""
+    """Add an event of a source, which must have none."""
     n_events = world.n_events
     world.n_events = n_events + 1
     leaf = index_at(world.free_leaves, n_events).index
@@ -127,8 +127,8 @@ def add(world: Any, source: int, key: int) -> None:
 def lower(world: Any, leaf: int, key: int) -> None:
     """Write the key of an empty leaf, and lower the nodes above it.
 
-    The root has a branch, which processors predict: a new event is seldom the next one. So they begin with
-    the next event while they still compute the key of this one.
+    The root has a branch, which processors predict well, because a new event is seldom the next one. They can
+    thus begin with the next event before the key of this one is computed.
     """
     nodes = world.tournament
     node = world.first_leaf + leaf
@@ -149,7 +149,7 @@ def has_event(world: Any, source: int) -> bool:
 
 @njit
 def remove(world: Any, source: int) -> None:
-    """Take the event of a source away, if it has one."""
+    """Remove the event of a source, if it has one."""
     if has_event(world, source):
         take(world, source)
 
@@ -194,7 +194,7 @@ def move_to_first_leaves(world: Any) -> None:
 
 @njit
 def lower_leaves(world: Any, n_leaves: int) -> None:
-    """Make a higher level that of the leaves; the events are in the first of them."""
+    """Make a higher level the level of the leaves; all events must be in the first leaves."""
     nodes, old_first, old_end = world.tournament, world.first_leaf, world.first_leaf + world.n_leaves
     while world.n_leaves > n_leaves:
         world.n_leaves >>= 2

@@ -1,12 +1,12 @@
 """Timing wheel: the event queue of networks with thousands of busy links.
 
-A slot of the wheel has the sources of the events in a short stretch of time, unordered, so that adding an
+A slot of the wheel holds the sources of the events in a short span of time, unordered, so that adding an
 event takes no comparison (Varghese and Lauck, SOSP 1987). The events of the next slots are sorted into a
-short list of due events, which also tells which links, packets and flows will be needed next: they are
-fetched ahead from memory, where a large network spends most of its time. Events behind the last slot stay in
-the tournament.
+short list of due events. The list also determines the links, packets and flows that are needed next; they are
+prefetched, because a large network spends most of its time waiting for memory. Events after the last slot
+stay in the tournament.
 
-The wheel turns only while the loop runs; at its end all events return to the tournament.
+The wheel is used only while the loop runs; at the end of the loop all events return to the tournament.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from sysgym.emulator.packets.topology import Topology
 EMPTY = SOURCE_MASK
 """End of a slot's list of sources."""
 STAGE = 4
-"""Events between two stages of fetching: long enough for a line of memory to arrive."""
+"""Events between two stages of prefetching: enough time for a cache line to arrive."""
 LOOK_AHEAD = 3 * STAGE + 1
-"""Due events that are wanted, so that all stages have one."""
+"""Number of due events at which all stages of prefetching have one."""
 HANDLED = 64
-"""Handled events at the front of the due ones before these are moved there."""
+"""Number of handled events at the front of the list at which the due events are moved to the front."""
 DENSE_PER_NS = 1.0
-"""Packet-hops per ns of simulated time from which a wheel pays."""
+"""Packet-hops per ns of simulated time above which a wheel is worthwhile."""
 PACKETS_WAITING = 16
-"""Full packets in a queue whose last one still arrives within the wheel's reach."""
+"""Length of a queue, in full packets, whose last packet still arrives within the wheel's reach."""
 MOST_SLOTS_LOG2 = 14
 
 
 class WheelArrays(NamedTuple):
-    """Arrays of a world's wheel; they have one entry where there is none."""
+    """Arrays of a world's wheel; each has one entry in a world without a wheel."""
 
     wheel: NDArray[np.int32]
     wheel_bits: NDArray[np.uint64]
@@ -73,7 +73,7 @@ def wheel_form(topology: Topology, routes: NDArray[np.int32], mtu_bytes: int) ->
     out = routes[:, 0]
     n_flows = np.bincount(out[out != NOBODY], minlength=topology.n_links)
     share_bps = np.append(topology.link_rate_bps / np.maximum(n_flows, 1), np.inf)
-    fair_bps = share_bps[out].min(axis=1, initial=np.inf)  # NOBODY is the last one
+    fair_bps = share_bps[out].min(axis=1, initial=np.inf)  # NOBODY, -1, selects the last entry
     hops_per_ns = 2e-9 * float((fair_bps / (8.0 * mtu_bytes) * (out != NOBODY).sum(axis=1)).sum())
     if hops_per_ns < DENSE_PER_NS:
         return 0, 0
@@ -84,7 +84,7 @@ def wheel_form(topology: Topology, routes: NDArray[np.int32], mtu_bytes: int) ->
 
 
 def new_wheel(size: int, n_sources: int) -> WheelArrays:
-    """Return the arrays of an empty wheel of so many slots."""
+    """Return the arrays of an empty wheel with a number of slots; 0: no wheel."""
     return WheelArrays(
         wheel=np.full(max(size, 1), EMPTY, np.int32),
         wheel_bits=np.zeros(max(size // 64, 1), np.uint64),
@@ -108,7 +108,7 @@ lowest_bit: Any = _lowest_bit
 
 @njit(forceinline=True)
 def add(world: Any, key: int) -> None:
-    """Add an event: to its slot, to the due ones if its slot has been opened, else to the tournament."""
+    """Add an event to its slot, to the due events if the slot has been opened, or to the tournament."""
     ahead = np.uint64(key - world.opened_key) >> np.uint64(world.wheel_shift)
     if ahead < np.uint64(world.wheel_slots - 1):  # as unsigned numbers: keys before opened_key are large
         place = (key >> world.wheel_shift) & (world.wheel_slots - 1)
@@ -124,7 +124,7 @@ def add(world: Any, key: int) -> None:
 
 @njit
 def add_elsewhere(world: Any, key: int) -> None:
-    """Add an event before or behind the slots that are not open."""
+    """Add an event that lies before or after the unopened slots."""
     if key < world.opened_key:
         insert(world, key)
     else:
@@ -133,7 +133,7 @@ def add_elsewhere(world: Any, key: int) -> None:
 
 @njit
 def insert(world: Any, key: int) -> None:
-    """Insert an event into the due ones."""
+    """Insert an event into the list of due events."""
     due = world.due
     place = world.due_end
     world.due_end = place + 1
@@ -145,7 +145,7 @@ def insert(world: Any, key: int) -> None:
 
 @njit(forceinline=True)
 def next_due(world: Any) -> int:
-    """Return the key of the next event; open slots until there are enough to look ahead."""
+    """Return the key of the next event; open a slot if there are too few due events to look ahead."""
     if world.due_first >= HANDLED:
         move_to_front(world)
     n_due = world.due_end - world.due_first
@@ -158,7 +158,7 @@ def next_due(world: Any) -> int:
 
 @njit
 def open_slot(world: Any) -> None:
-    """Sort the events of the next stretch of time that has any into the due ones."""
+    """Sort the events of the next non-empty span of time into the due events."""
     shift = world.wheel_shift
     slot_key, place = NO_EVENT, 0
     if world.n_waiting > 0:
@@ -190,7 +190,7 @@ def move_to_front(world: Any) -> None:
 
 @njit(forceinline=True)
 def next_place(world: Any) -> int:
-    """Return the first slot with events, from the next one on; there must be one."""
+    """Return the first slot with events, from the next slot on; there must be one."""
     place = (world.opened_key >> world.wheel_shift) & (world.wheel_slots - 1)
     word = place >> 6
     bits = word_at(world.wheel_bits, word).bits >> np.uint64(place & 63) << np.uint64(place & 63)
@@ -202,7 +202,7 @@ def next_place(world: Any) -> int:
 
 @njit(forceinline=True)
 def empty_slot(world: Any, place: int) -> None:
-    """Insert the events of a slot into the due ones."""
+    """Move the events of a slot to the due events."""
     slot = slot_at(world.wheel, place)
     word_at(world.wheel_bits, place >> 6).bits &= ~(np.uint64(1) << np.uint64(place & 63))
     source = slot.first
@@ -216,7 +216,7 @@ def empty_slot(world: Any, place: int) -> None:
 
 @njit
 def start(world: Any) -> None:
-    """Begin to use the wheel; its events come from the tournament."""
+    """Begin to use the wheel, which takes its events from the tournament."""
     world.wheel_slots = world.wheel_size
     world.opened_key = (entry_at(world.tournament, ROOT).key >> world.wheel_shift) << world.wheel_shift
     world.due_first = 0
@@ -236,15 +236,15 @@ def stop(world: Any) -> None:
 
 @njit(forceinline=True)
 def due_link(world: Any, ahead: int) -> int:
-    """Return the link whose event comes so many events from now; any link if the event is not a link's."""
+    """Return the link of the due event ``ahead`` places from now; any link if its source is not a link."""
     return min(entry_at(world.due, world.due_first + ahead).key & SOURCE_MASK, world.n_links - 1)
 
 
 @njit(forceinline=True)
 def look_ahead(world: Any) -> None:
-    """Request the memory of events to come, stage by stage: the link, its packet, what the packet needs.
+    """Prefetch the memory of coming events, stage by stage: the link, its packet, and the packet's needs.
 
-    Entries behind the last due event are old ones: what they request is not needed, and does no harm.
+    Entries after the last due event are old; their prefetches are unnecessary but harmless.
     """
     links, packets = world.links, world.packets
     prefetch_link(links, due_link(world, 3 * STAGE))

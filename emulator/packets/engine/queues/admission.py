@@ -63,7 +63,7 @@ def join_queue(world: Any, link: Any, link_id: int, slot: int, now_ns: int) -> N
 
 @njit
 def end_transmission(world: Any, link_id: int, now_ns: int) -> int:
-    """Take a packet that has been sent out of its port.
+    """Remove a packet that has been sent from its port.
 
     Return the host that waited for room in its class and may send again, or NOBODY.
     """

@@ -1,8 +1,8 @@
 """Class queues of a port: lists of packets, their lengths and their counters.
 
 A port has one queue for each class; of two classes, the one with the higher number has the higher priority,
-as in IEEE 802.1Q. When the order of departures is not that of arrivals, the time at which a queue will be
-empty does not describe it, so a class queue is a list of packets, with an event for the end of each
+as in IEEE 802.1Q. As packets do not depart in the order of arrival, the time at which a queue will be empty
+does not describe its state. A class queue is therefore a list of packets, with an event for the end of each
 transmission. Part of the extended event loop.
 """
 
@@ -45,7 +45,7 @@ def waiting_ns(link: Any, port: Any) -> int:
 
 @njit(forceinline=True)
 def class_backlog_ns(link: Any, port: Any, queue: Any, number: int, now_ns: int) -> int:
-    """Return the drain time of one class's packets, the rest of the one being sent included."""
+    """Return the drain time of one class's packets, including the rest of the packet being sent."""
     backlog_ns = serialisation_ns(queue.waiting_bytes, link.ns_per_byte_q20)
     if port.sending_class == number:
         backlog_ns += max(link.busy_until_ns - now_ns, 0)
@@ -54,7 +54,7 @@ def class_backlog_ns(link: Any, port: Any, queue: Any, number: int, now_ns: int)
 
 @njit
 def integrate_queue(link: Any, port: Any, now_ns: int) -> None:
-    """Bring the queue's time integral up to now: waiting packets stay, the packet being sent shrinks."""
+    """Update the queue's time integral: waiting packets are constant, the packet being sent shrinks."""
     elapsed_ns = now_ns - link.integrated_until_ns
     link.backlog_integral_ns2 += float(elapsed_ns) * waiting_ns(link, port)
     integrate_backlog(link, now_ns)
@@ -62,7 +62,7 @@ def integrate_queue(link: Any, port: Any, now_ns: int) -> None:
 
 @njit
 def has_room(world: Any, link: Any, link_id: int, number: int, size_bytes: int, now_ns: int) -> bool:
-    """Return whether a class may take so many bytes more, by its own limit and by its switch's memory."""
+    """Return whether a class has room for more bytes, by its own limit and by its switch's memory."""
     port = port_at(world.ports, link_id)
     queue = queue_of(world, link_id, number)
     backlog_ns = class_backlog_ns(link, port, queue, number, now_ns)
@@ -76,7 +76,7 @@ def has_room(world: Any, link: Any, link_id: int, number: int, size_bytes: int, 
 
 @njit(forceinline=True)
 def count_bytes(world: Any, port: Any, change_bytes: int) -> None:
-    """Count bytes that a port takes in, or with a negative number has sent."""
+    """Count bytes that a port has accepted (positive) or sent (negative)."""
     port.queued_bytes += change_bytes
     if world.shared_buffer_bytes and port.memory != NOBODY:
         memory_at(world.memories, port.memory).bound_bytes += change_bytes
@@ -84,7 +84,7 @@ def count_bytes(world: Any, port: Any, change_bytes: int) -> None:
 
 @njit(forceinline=True)
 def mark(link: Any, queue: Any, packet: Any) -> None:
-    """Set a packet's ECN mark, if its flow understands marks."""
+    """Set a packet's CE mark if the packet is ECN-capable."""
     if packet.flags & PACKET_ECN_CAPABLE:
         packet.flags |= PACKET_CE
         link.marked_packets += 1

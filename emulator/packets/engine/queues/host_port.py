@@ -1,7 +1,7 @@
-"""Room in the port of a host: its flows wait in the host until their class has some.
+"""Room in the port of a host: flows wait in the host until the port has room for their class.
 
-A host's card takes a few packets of each class ahead of time, so a class that is paused, or has to let others
-pass, does not hold them up. Part of the extended event loop.
+A host's card accepts a few packets of each class ahead of time, so a class that is paused, or yields to
+others, does not delay other classes. Part of the extended event loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def waits_for_port(world: Any, flow: Any) -> bool:
 
 @njit(forceinline=True)
 def fills_port(world: Any, flow: Any) -> bool:
-    """Return whether the port has no room for a flow's class; it then wakes the host when it has."""
+    """Return whether the port has no room for a flow's class; if so, it wakes the host later."""
     if world.n_classes == 0:
         return False
     host = host_at(world.hosts, flow.src)
@@ -39,7 +39,7 @@ def fills_port(world: Any, flow: Any) -> bool:
 
 @njit(forceinline=True)
 def wakes_host(world: Any, link_id: int, number: int) -> bool:
-    """Return, once, whether a class for whose room a host waits is at most half full."""
+    """Return once whether a class is at most half full, if a host waits for room in the class."""
     queue = queue_of(world, link_id, number)
     if queue.wakes_host == 0:
         return False
@@ -52,7 +52,7 @@ def wakes_host(world: Any, link_id: int, number: int) -> bool:
 
 @njit(forceinline=True)
 def held_ns(world: Any, link_id: int, number: int) -> int:
-    """Return the sending time of a class's packets, all of the one being sent included."""
+    """Return the transmission time of a class's packets, including the whole packet being sent."""
     port = port_at(world.ports, link_id)
     held_bytes = queue_of(world, link_id, number).waiting_bytes
     if port.sending_class == number:

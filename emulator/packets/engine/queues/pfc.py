@@ -1,12 +1,12 @@
-"""Priority flow control (IEEE 802.1Qbb): a switch pauses a class at the far end of a link in time.
+"""Priority flow control (IEEE 802.1Qbb): a switch pauses a class at the far end of a link to avoid drops.
 
-A switch counts the bytes of each class that it holds by the link over which they came. Above a threshold it
-sends a pause frame for the class back over that link's cable, below another threshold a frame that ends the
-pause. So nothing is dropped, but a paused class delays everything in its queue, including traffic that does
-not cause the congestion. Other classes go on.
+A switch counts the bytes that it holds by class and by the link over which they arrived. Above a threshold it
+sends a pause frame for the class back over the cable of that link, below another threshold a frame that ends
+the pause. Thus nothing is dropped, but a paused class delays everything in its queue, including traffic that
+does not cause the congestion. Other classes are not affected.
 
-A frame takes the delay of the cable plus the rest of the packet being sent; it uses no capacity. Part of the
-extended event loop.
+A frame waits for the packet being sent, and takes its own transmission time and the delay of the cable; it
+uses no capacity. Part of the extended event loop.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def is_lossless(world: Any, number: int) -> bool:
 
 @njit
 def hold(world: Any, came_by: int, number: int, size_bytes: int, now_ns: int) -> bool:
-    """Count bytes that a switch received over a link; above the threshold it asks for a pause.
+    """Count bytes that a switch received over a link; above the threshold, send a pause frame.
 
-    Return whether there was room, which there always is: build.py checks that there is enough.
+    Return whether there was room, which is always the case: build.py checks that there is enough.
     """
     queue = queue_of(world, came_by, number)
     if queue.held_bytes + size_bytes > world.ingress_bytes:
@@ -56,7 +56,7 @@ def hold(world: Any, came_by: int, number: int, size_bytes: int, now_ns: int) ->
 
 @njit
 def let_go(world: Any, came_by: int, number: int, size_bytes: int, now_ns: int) -> None:
-    """Count bytes that a switch no longer holds of a link; below the threshold the pause ends."""
+    """Count bytes from a link that have left the switch; below the threshold, end the pause."""
     queue = queue_of(world, came_by, number)
     queue.held_bytes -= size_bytes
     if queue.held_bytes <= world.resume_bytes and queue.pause_sent:
@@ -86,7 +86,7 @@ def send_control_frame(world: Any, link_id: int, number: int, flag: int, now_ns:
 
 @njit
 def take_control_frame(world: Any, link_id: int, number: int, flag: int, now_ns: int) -> None:
-    """Pause or resume a class at this end of a cable, as a frame that came over the link demands."""
+    """Pause or resume a class at this end of a cable, as requested by a frame from the other end."""
     paused_id = link_id ^ 1
     queue = queue_of(world, paused_id, number)
     if flag & PACKET_PAUSE and queue.paused == 0:

@@ -1,4 +1,4 @@
-"""Choice of the next packet of a port: strict priority, or deficit round robin; and its transmission.
+"""Choice of the next packet of a port by strict priority or deficit round robin, and its transmission.
 
 Part of the extended event loop.
 """
@@ -36,8 +36,8 @@ def next_by_priority(world: Any, link_id: int) -> int:
 def next_in_round(world: Any, link_id: int) -> int:
     """Return the class whose turn it is by deficit round robin, or NOBODY (Shreedhar and Varghese, 1996).
 
-    At the beginning of its turn a class may send its quantum and what it left of the last one. It keeps the
-    turn while its first packet fits; one without packets loses what it may send.
+    At the beginning of its turn a class may send its quantum plus the remainder of its previous turn. It
+    keeps the turn while its first packet fits. A class without packets loses its remainder.
     """
     if next_by_priority(world, link_id) == NOBODY:
         return NOBODY
@@ -81,7 +81,7 @@ def begin_transmission(world: Any, link_id: int, now_ns: int) -> None:
 
 @njit
 def transmit_frame(world: Any, link_id: int, slot: int, arrival_ns: int) -> None:
-    """Put a packet or control frame on the wire, behind everything that is on it."""
+    """Put a packet or control frame on the wire, after all packets that are on it."""
     link = link_at(world.links, link_id)
     if link.jitter_ns > 0:
         arrival_ns = jittered_arrival_ns(world, link, arrival_ns)

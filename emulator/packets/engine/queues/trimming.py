@@ -1,7 +1,7 @@
 """Packet trimming: a data packet that finds no room is cut to its header (Handley et al., NDP, SIGCOMM 2017).
 
-The header goes on in the highest class, so the receiver soon learns which packet it has to ask for again.
-Headers that find no room there are dropped. Part of the extended event loop.
+The header continues in the highest class, so the receiver soon learns which packet to request again. Headers
+that find no room there are dropped. Part of the extended event loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sysgym.emulator.packets.memory.records import (
 
 @njit(forceinline=True)
 def can_be_trimmed(world: Any, slot: int) -> bool:
-    """Return whether a packet is data that has not been cut yet, in a network that trims."""
+    """Return whether a packet is data that has not been trimmed yet, in a network that trims."""
     flags = packet_at(world.packets, slot).flags
     return bool(
         world.trims
@@ -43,10 +43,10 @@ def can_be_trimmed(world: Any, slot: int) -> bool:
 
 @njit
 def trim(world: Any, link: Any, link_id: int, number: int, slot: int, marks: bool, now_ns: int) -> None:
-    """Cut a packet that finds no room, or instead the last one of its class, with equal chances.
+    """Trim a packet that finds no room, or instead the last packet of its class, with equal probability.
 
-    The draw avoids that packets of the same flow are always those that come too late (section 3.1). A packet
-    that keeps its data gets the mark of the queue that it found.
+    The random choice prevents that packets of the same flow are always trimmed (section 3.1). A packet that
+    keeps its data is marked according to the queue that it found.
     """
     queue = queue_of(world, link_id, number)
     if random_below(world, 2) and may_take_place(world, link, link_id, number, slot, now_ns):
@@ -68,7 +68,7 @@ def trim(world: Any, link: Any, link_id: int, number: int, slot: int, marks: boo
 
 @njit(forceinline=True)
 def may_take_place(world: Any, link: Any, link_id: int, number: int, slot: int, now_ns: int) -> bool:
-    """Return whether the last packet of a class can be cut, and the new one fits where it was."""
+    """Return whether the last packet of a class can be trimmed, and the new packet fits in its place."""
     queue = queue_of(world, link_id, number)
     if queue.head == NOBODY:
         return False
@@ -80,7 +80,7 @@ def may_take_place(world: Any, link: Any, link_id: int, number: int, slot: int, 
 
 @njit
 def take_place_of_last(world: Any, link: Any, link_id: int, number: int, slot: int) -> int:
-    """Put a packet in the place of the last one of its class, and return the slot of the former."""
+    """Put a packet in the place of the last packet of its class, and return the slot of the latter."""
     queue = queue_of(world, link_id, number)
     former = int(queue.tail)
     packet = packet_at(world.packets, slot)

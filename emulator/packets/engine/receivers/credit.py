@@ -1,7 +1,8 @@
-"""Sending end of a receiver-driven flow: what its receiver has granted, and the losses it is told of.
+"""Sending end of a receiver-driven flow: credit from its receiver, and reported losses.
 
-Credit is a count of transmissions: packets leave while fewer were sent than the receiver has granted. Packets
-that it asks for again, the probe of RFC 8985 and the first packet after a time-out need none.
+Credit is a number of transmissions: packets leave while fewer were sent than the receiver has granted.
+Packets that the receiver requests again, the probe of RFC 8985 and the first packet after a time-out need no
+credit.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from sysgym.emulator.packets.memory.records import (
 
 @njit(forceinline=True)
 def lacks_credit(flow: Any) -> bool:
-    """Return whether a flow may send nothing before its receiver grants it more."""
+    """Return whether a flow may send nothing until its receiver grants more."""
     return flow.spent_packets >= flow.credit_packets and flow.free_packets == 0 and not flow.probe_due
 
 
 @njit(forceinline=True)
 def spend_credit(flow: Any) -> None:
-    """Count a packet that leaves."""
+    """Charge a packet that leaves to the flow's credit."""
     if flow.free_packets > 0:
         flow.free_packets -= 1
     elif not flow.probe_due:
@@ -51,21 +52,21 @@ def spend_credit(flow: Any) -> None:
 
 @njit(forceinline=True)
 def wanted_packets(flow: Any) -> int:
-    """Return the transmissions that a flow needs in all: those made, lost packets, and those never sent."""
+    """Return the total number of transmissions of a flow: those made, lost packets, and new packets."""
     missing = flow.lost + flow.n_packets - flow.nxt - flow.free_packets
     return int(flow.spent_packets + max(missing, 0))
 
 
 @njit(forceinline=True)
 def announce(world: Any, flow: Any, slot: int) -> None:
-    """Write into a packet how many transmissions its flow needs."""
+    """Write the number of transmissions that a flow needs into a packet."""
     flow.announced_packets = wanted_packets(flow)
     credit_at(world.credits, slot).packets = flow.announced_packets
 
 
 @njit(forceinline=True)
 def next_when_told(world: Any, flow: Any) -> int:
-    """Return the number of the packet that the flow would send now, or NOBODY, if only credit limits it."""
+    """Return the number of the packet that the flow would send with sufficient credit, or NOBODY."""
     if flow.lost > 0:
         return int(next_lost(world, flow))
     if has_new_packet(flow):
@@ -75,9 +76,9 @@ def next_when_told(world: Any, flow: Any) -> int:
 
 @njit
 def take_ack_when_told(world: Any, flow: Any, slot: int) -> int:
-    """Apply an ACK, or the news that a packet arrived without its payload.
+    """Apply an ACK, or the report that a packet arrived without its payload.
 
-    Return how many packets are newly known to have arrived.
+    Return the number of packets that are newly known to have arrived.
     """
     segment = segment_at(world.segments, slot)
     newly_arrived = advance(world, flow, segment.ack) if segment.ack > flow.una else 0
@@ -95,7 +96,7 @@ def take_ack_when_told(world: Any, flow: Any, slot: int) -> int:
 
 @njit
 def take_credit(world: Any, slot: int) -> int:
-    """Apply what an ACK or a grant says of credit; return how many transmissions are newly granted."""
+    """Apply the credit in an ACK or a grant; return the number of newly granted transmissions."""
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, packet.flow)
     credit = credit_at(world.credits, slot)
@@ -111,7 +112,7 @@ def take_credit(world: Any, slot: int) -> int:
 
 @njit
 def send_missing_again(world: Any, flow: Any, first: int, below: int) -> None:
-    """Declare packets lost that the receiver asks for again, and let all of them leave without credit."""
+    """Declare packets lost that the receiver requests again; all of them may leave without credit."""
     asked = 0
     for seq in range(max(first, flow.una), min(below, flow.nxt)):
         sent = transmission_of(world, flow, seq)
@@ -123,7 +124,7 @@ def send_missing_again(world: Any, flow: Any, first: int, below: int) -> None:
 
 @njit
 def declare_overdue(world: Any, flow: Any, now_ns: int) -> bool:
-    """Declare the packets lost that were sent longer ago than the time-out; return whether there are any."""
+    """Declare packets lost that were sent longer ago than the time-out; return whether there are any."""
     found = False
     for seq in range(flow.una, flow.nxt):
         sent = transmission_of(world, flow, seq)
@@ -139,7 +140,7 @@ def control_packet(world: Any, flow_id: int, direction: int, now_ns: int) -> int
 
     Args:
         world: The world.
-        flow_id: Its flow.
+        flow_id: Flow of the packet.
         direction: 0: to the receiver; 1: to the sender.
         now_ns: Present time.
     """
@@ -165,7 +166,7 @@ def control_packet(world: Any, flow_id: int, direction: int, now_ns: int) -> int
 
 @njit
 def request_credit(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Tell the receiver how many transmissions a flow needs; it answers with what it has granted."""
+    """Send the receiver the number of transmissions that a flow needs; it replies with the grant."""
     slot = control_packet(world, flow_id, 0, now_ns)
     if slot != NOBODY:
         announce(world, flow_at(world.flows, flow_id), slot)

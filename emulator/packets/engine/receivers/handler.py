@@ -44,7 +44,7 @@ def handle(world: Any, event: int, number: int) -> None:
 
 @njit
 def receive_answer(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Process an ACK or a grant of a receiver-driven flow, then let the flow send."""
+    """Process an ACK or a grant of a receiver-driven flow, then send the packets that the flow may send."""
     flow_id = packet_at(world.packets, slot).flow
     flow = flow_at(world.flows, flow_id)
     segment = segment_at(world.segments, slot)
@@ -52,7 +52,7 @@ def receive_answer(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if flow.active:
         if is_ack:
             ack_flow(world, slot, now_ns, extras)
-        elif segment.ack >= flow.n_packets:  # the ACKs that said so were lost, and nothing more is granted
+        elif segment.ack >= flow.n_packets:  # the last ACKs were lost, and nothing more is granted
             flow.una = flow.n_packets
             flow.sacked = 0
             flow.lost = 0

@@ -1,8 +1,8 @@
 """Receiving end of receiver-driven flows: messages, their grants, and the paced pulls of a host.
 
-A receiver's law runs on every arrival. What it grants at once travels with the packet's own ACK or, for other
-messages, in a packet of its own. Pulls wait until the host's clock grants them one by one, a full packet's
-time apart, to the messages in order of rank and in turn among equals.
+A receiver's law runs on every arrival. Its immediate grants travel with the ACK of the arriving packet or,
+for other messages, in separate packets. Pulls wait for the host's clock, which grants them one by one, a full
+packet's time apart, to the messages in order of rank and in turn among equal ranks.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def describe_arrival(event: Any, seq: int, flags: int, now_ns: int) -> None:
 
 @njit
 def begin_message(world: Any, flow: Any, message: Any, now_ns: int) -> None:
-    """Begin a message with the first packet or request that arrives of it."""
+    """Begin a message at the arrival of its first packet or request."""
     message.first_arrival_ns = now_ns
     message.last_arrival_ns = now_ns
     message.first_window_packets = flow.credit_packets  # no grant has changed it yet
@@ -93,7 +93,7 @@ def begin_message(world: Any, flow: Any, message: Any, now_ns: int) -> None:
 
 @njit
 def count_arrival(world: Any, flow: Any, message: Any, seq: int, event: Any) -> None:
-    """Count a data packet, and deliver its payload if it still has it and has not arrived before."""
+    """Count a data packet, and deliver its payload unless the packet is trimmed or a duplicate."""
     message.arrived_packets += 1
     message.last_arrival_ns = event.now_ns
     if event.trimmed:
@@ -145,7 +145,7 @@ def receive_in_message(world: Any, slot: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def send_answer(world: Any, message: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Send an ACK or a grant with all that its message's receiver has to say."""
+    """Send an ACK or a grant with the present credit and requests of its message."""
     flow = flow_at(world.flows, message.index)
     segment_at(world.segments, slot).ack = flow.rcv_nxt
     credit = credit_at(world.credits, slot)
@@ -159,7 +159,7 @@ def send_answer(world: Any, message: Any, slot: int, now_ns: int, extras: Any) -
 
 @njit
 def send_grant(world: Any, message: Any, now_ns: int, extras: Any) -> None:
-    """Send a grant in a packet of its own; without a free slot it is told with the next answer."""
+    """Send a grant in a separate packet; without a free slot, the next answer carries it."""
     slot = control_packet(world, message.index, 1, now_ns)
     if slot != NOBODY:
         send_answer(world, message, slot, now_ns, extras)
@@ -167,7 +167,7 @@ def send_grant(world: Any, message: Any, now_ns: int, extras: Any) -> None:
 
 @njit
 def tell_senders(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
-    """Send the grants that the law has given and that no ACK has carried yet."""
+    """Send the grants of the law that no ACK has carried yet."""
     host = inbox_at(world.inboxes, host_id)
     while host.first_to_tell != NOBODY:
         message = message_at(world.messages, host.first_to_tell)
@@ -200,7 +200,7 @@ def send_pulls(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
 
 @njit(forceinline=True)
 def first_with_pulls(host: Any) -> Any:
-    """Return the first message of a host that waits for a pull; there must be one."""
+    """Return the first message of a host with a queued pull; there must be one."""
     message = message_at(host.messages, host.first)
     while message.pulls == 0:
         message = message_at(host.messages, message.next)

@@ -41,7 +41,7 @@ def take_out(host: Any, message: Any) -> None:
 
 @njit
 def insert_by_rank(host: Any, message: Any) -> None:
-    """Put a message behind all whose rank is not higher."""
+    """Insert a message after all messages whose rank is not higher."""
     before = host.last
     while before != NOBODY and message_at(host.messages, before).rank > message.rank:
         before = message_at(host.messages, before).previous
@@ -50,7 +50,7 @@ def insert_by_rank(host: Any, message: Any) -> None:
 
 @njit
 def advance_by_rank(host: Any, message: Any) -> None:
-    """Move a message whose rank has fallen ahead of all whose rank is higher."""
+    """Move a message whose rank has fallen ahead of all messages with a higher rank."""
     before = message.previous
     if before == NOBODY or message_at(host.messages, before).rank <= message.rank:
         return
@@ -62,7 +62,7 @@ def advance_by_rank(host: Any, message: Any) -> None:
 
 @njit
 def move_behind_equals(host: Any, message: Any) -> None:
-    """Move a message behind those of its rank: its turn is over, or its rank has risen."""
+    """Move a message after those of equal rank, because its turn is over or its rank has risen."""
     take_out(host, message)
     insert_by_rank(host, message)
 

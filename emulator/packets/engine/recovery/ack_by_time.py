@@ -1,4 +1,4 @@
-"""Answer of a sender to an ACK where losses are detected by time: RACK-TLP (RFC 8985)."""
+"""ACK processing of a sender that detects losses by time: RACK-TLP (RFC 8985)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sysgym.emulator.packets.memory.records import NEVER_NS, PACKET_DUPLICATE, p
 
 FOUND_LOSSES = 1
 REDUCE = 2
-"""News of an ACK: packets were newly declared lost; the transport must reduce its window."""
+"""Results of an ACK: packets were newly declared lost, and the transport must reduce its window."""
 
 
 @njit(forceinline=True)
@@ -63,7 +63,7 @@ def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, 
         if not undo_if_spurious(world, flow, filled_by_ns) and flow.frto_step > 0:
             continue_frto(flow, advances, has_new_packet(flow))
     if world.as_linux and event.marked and not flow.in_recovery and flow.una > flow.cwr_below:
-        # Linux forgets its probe when it begins to reduce a window (tcp_init_cwnd_reduction). A reduction
+        # Linux discards its probe when it begins to reduce a window (tcp_init_cwnd_reduction). A reduction
         # for marks lasts until a packet beyond the window of its beginning has arrived.
         flow.cwr_below = flow.nxt
         flow.probe_below = 0
@@ -91,10 +91,10 @@ def advance(world: Any, flow: Any, ack: int) -> int:
 
 @njit
 def take_nack(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> int:
-    """Declare the packet lost that arrived trimmed; return FOUND_LOSSES, REDUCE, both or 0.
+    """Declare a packet lost that arrived trimmed; return FOUND_LOSSES, REDUCE, both or 0.
 
-    A report of an earlier transmission than the last one is out of date. Other losses may be detected by time
-    meanwhile; but what was reported is certain, so this recovery is not undone.
+    A report of a transmission other than the last one is out of date. Other losses may be detected by time
+    meanwhile, but the reported loss is certain, so this recovery is not undone.
     """
     segment = segment_at(world.segments, slot)
     flight_packets = pipe_packets(flow)
@@ -113,7 +113,7 @@ def take_nack(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> int:
 
 @njit
 def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> int:
-    """Detect losses, begin a recovery if that is due, and set the timer where a packet is still in doubt."""
+    """Detect losses, begin a recovery if due, and set the timer if a packet is still in doubt."""
     known = flow.lost
     again_ns = detect_losses(world, flow, now_ns)
     if again_ns != NEVER_NS:
@@ -123,14 +123,14 @@ def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> 
     if flow.lost <= known:
         return 0
     if world.as_linux and flow.in_recovery:
-        # Linux keeps the window of the last ACK, so what is found lost before the next one may leave at once.
+        # Linux keeps the window of the last ACK, so packets found lost before the next ACK may leave at once.
         flow.recovery_credit += flow.lost - known
     return begin_recovery(world, flow, flight_packets)
 
 
 @njit(forceinline=True)
 def begin_recovery(world: Any, flow: Any, flight_packets: int) -> int:
-    """Begin a recovery for new losses if none is going on; return FOUND_LOSSES, and REDUCE if it began."""
+    """Begin a recovery for new losses if none is in progress; return FOUND_LOSSES, and REDUCE if begun."""
     if not enter_recovery(flow):
         return FOUND_LOSSES
     remember_window(flow)

@@ -1,4 +1,4 @@
-"""Loss detection by duplicate ACKs, as hosts did it before RACK: NewReno and SACK.
+"""Loss detection by duplicate ACKs, as before RACK: NewReno and SACK.
 
 Sources: RFC 5681 and RFC 6582 (fast retransmit, NewReno), RFC 3042 (limited transmit), RFC 6675 (SACK).
 """
@@ -33,7 +33,7 @@ DUPLICATE_THRESHOLD = 3
 
 @njit(forceinline=True)
 def duplicate_threshold(world: Any, extras: Any) -> int:
-    """Return how many packets beyond a hole make it a loss: more where packets take several paths."""
+    """Return the number of packets beyond a hole that make it a loss; it is larger with several paths."""
     if extras is not None:
         return int(world.duplicate_threshold)
     return DUPLICATE_THRESHOLD
@@ -74,9 +74,9 @@ def count_transmission(flow: Any, seq: int, now_ns: int) -> None:
 
 @njit(forceinline=True)
 def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
-    """Move the window forward; return how many packets are newly known to have arrived.
+    """Move the window forward; return the number of packets newly known to have arrived.
 
-    A partial ACK means that the packet it asks for is lost (RFC 6582, 3.2 step 3); NewReno also deflates the
+    A partial ACK means that the packet it requests is lost (RFC 6582, 3.2 step 3); NewReno also deflates the
     window by the packets that left the network.
     """
     known = forget_acked(world, flow, ack) if flow.sacked + flow.lost > 0 else 0
@@ -109,10 +109,10 @@ def take_duplicate_ack(flow: Any, threshold: int) -> bool:
 
 @njit(forceinline=True)
 def first_recovery_credit(world: Any, flow: Any) -> int:
-    """Return how many packets may leave in a SACK recovery before the next one is delivered.
+    """Return the number of packets that may leave in a SACK recovery before the next delivery.
 
-    From then on every delivered packet lets one leave: packet conservation, the bound of RFC 6937. It does
-    not apply to a flow without a window, whose rate is set from outside.
+    From then on each delivered packet permits one packet: packet conservation, the bound of RFC 6937. It does
+    not apply to a flow without a window, whose rate is set externally.
     """
     return 1 if flow.cwnd < world.max_window_packets else int(LONG_LIVED_PACKETS)
 

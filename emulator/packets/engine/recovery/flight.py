@@ -17,7 +17,7 @@ def keeps_order(world: Any, extras: Any) -> bool:
 
 @njit(forceinline=True)
 def window_packets(world: Any, flow: Any) -> int:
-    """Return how many packets may be in flight now: at least one, however small the transport's window."""
+    """Return the number of packets that may be in flight: at least one, however small the window is."""
     return max(int(min(flow.cwnd, float(world.max_window_packets))), 1)
 
 
@@ -32,9 +32,9 @@ def pipe_packets(flow: Any) -> int:
 
 @njit(forceinline=True)
 def losses(flow: Any) -> int:
-    """Return how many packets have been lost so far: those sent again and those that will be.
+    """Return the number of losses so far: packets retransmitted, and packets still to be retransmitted.
 
-    A tail loss probe that sends a packet again counts too.
+    A tail loss probe that retransmits a packet counts too.
     """
     return flow.retransmitted_packets + flow.lost
 
@@ -53,7 +53,7 @@ def repairs(flow: Any) -> bool:
 
 @njit
 def enter_recovery(flow: Any) -> bool:
-    """Begin fast recovery, unless the loss belongs to a window that has already been answered.
+    """Begin fast recovery, unless the sender has already responded to losses in the same window.
 
     See RFC 6582, 3.2 step 2.
     """

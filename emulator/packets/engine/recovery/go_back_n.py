@@ -1,9 +1,9 @@
-"""Go-back-N, as network cards for RDMA have it (InfiniBand Architecture Specification, 9.7.5; RoCEv2).
+"""Go-back-N, as in network cards for RDMA (InfiniBand Architecture Specification, 9.7.5; RoCEv2).
 
-A receiver discards every packet out of order. The first one that it discards it answers with a negative
-acknowledgement (NAK) of the packet that it expects; then it is silent until that packet arrives. The sender
-goes back to the packet of the NAK, or of a time-out, and sends everything from there again. The NAK is an ACK
-that names a packet beyond the one expected.
+A receiver discards every packet out of order. It answers the first discarded packet with a negative
+acknowledgement (NAK) of the expected packet, and then sends nothing until the expected packet arrives. The
+sender goes back to the packet of the NAK, or of a time-out, and retransmits everything from there. The NAK is
+an ACK that names a packet beyond the expected one.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sysgym.emulator.packets.memory.flow_record import GO_BACK_N
 
 @njit(forceinline=True)
 def is_discarded(flow: Any, seq: int) -> bool:
-    """Return whether the receiver discards a packet without an answer: it has sent a NAK already.
+    """Return whether the receiver discards a packet without an answer, because it has already sent a NAK.
 
-    Otherwise remember whether the answer will be a NAK.
+    Otherwise store whether the answer will be a NAK.
     """
     if flow.recovery != GO_BACK_N:
         return False
@@ -38,7 +38,7 @@ def is_discarded(flow: Any, seq: int) -> bool:
 def take_ack_going_back(flow: Any, event: Any, seq: int, ack: int) -> bool:
     """Apply an ACK or a NAK to the window; return whether a NAK begins a recovery.
 
-    It does so once for what was sent before it, as for the other kinds of recovery.
+    A NAK begins a recovery only once for the packets sent before it, as in the other kinds of recovery.
     """
     event.acked_packets = max(ack - flow.una, 0)
     if ack > flow.una:

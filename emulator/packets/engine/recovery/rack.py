@@ -3,7 +3,7 @@
 A packet is lost when another one that was sent after it has arrived, and a round trip and the reordering
 window have passed since it was sent. This also detects the loss of retransmissions. An ACK of the simulator
 names the very transmission that caused it, as exact timestamps would, so the ambiguity that step 2 of the
-algorithm guards against does not arise. Hosts without timestamps have it in Linux; here they do not.
+algorithm guards against does not arise. In Linux it affects hosts without timestamps; here it does not.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def record_transmission(world: Any, flow: Any, seq: int, now_ns: int) -> None:
 def forget_acknowledged(world: Any, flow: Any, ack: int) -> int:
     """Remove the packets before ``ack`` from the counts; return how many are newly known to have arrived.
 
-    One of them that was sent only once ends the doubt after a time-out: its first transmission arrived.
+    A packet among them that was sent only once proves a time-out spurious: its first transmission arrived.
     """
     newly_arrived = 0
     for seq in range(flow.una, ack):
@@ -124,7 +124,7 @@ def forget_acknowledged(world: Any, flow: Any, ack: int) -> int:
 
 @njit(forceinline=True)
 def note_first_transmission(flow: Any, seq: int, sent: Any) -> None:
-    """Remember if a packet from before a time-out arrives that was not sent again (RFC 5682, 3.1 step 3)."""
+    """Note a spurious time-out: an earlier packet arrives that was not resent (RFC 5682, 3.1 step 3)."""
     if flow.frto_step > 0 and not sent.resent and seq < flow.recover:
         flow.frto_step = FRTO_SPURIOUS
 
@@ -194,11 +194,11 @@ def count_recovery(flow: Any) -> None:
 
 @njit(forceinline=True)
 def reordering_window_ns(world: Any, flow: Any) -> int:
-    """Return the reordering window: none in a recovery of a path on which no reordering was seen."""
+    """Return the reordering window: 0 for a recovery on a path without observed reordering."""
     if not flow.reordering_seen and (repairs(flow) or flow.sacked >= DUPLICATE_THRESHOLD):
         return 0
     shortest_ns = flow.min_rtt_ns
-    if world.as_linux:  # has measured the handshake
+    if world.as_linux:  # Linux has also measured the handshake
         shortest_ns = min(shortest_ns, flow.base_rtt_ns)
     return int(min(flow.reordering_steps * shortest_ns >> 2, flow.srtt_ns))
 
@@ -288,7 +288,7 @@ def declare_timed_out(world: Any, flow: Any, now_ns: int) -> None:
 
 @njit
 def withdraw_losses(world: Any, flow: Any) -> None:
-    """Take back that packets are lost, which is done when a recovery turns out to be spurious."""
+    """Mark lost packets as in flight again, because the recovery has proved spurious."""
     for seq in range(flow.una, flow.nxt):
         sent = transmission_of(world, flow, seq)
         if sent.status == LOST:

@@ -1,4 +1,4 @@
-"""Proportional rate reduction: how many packets may leave at each ACK of a recovery (RFC 9937).
+"""Proportional rate reduction: the number of packets that may leave at each ACK of a recovery (RFC 9937).
 
 The transport's window is the target (``ssthresh`` in the RFC). While more packets are in flight than the
 target, packets leave in proportion to those delivered; below it, as many as were delivered, and one more at
@@ -17,7 +17,7 @@ from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS
 
 @njit(forceinline=True)
 def begin_reduction(world: Any, flow: Any, flight_packets: int) -> None:
-    """Begin a recovery with so many packets in flight, those declared lost included.
+    """Begin a reduction with a number of packets in flight, which includes those declared lost.
 
     Linux divides by the window instead, which may be larger (tcp_init_cwnd_reduction).
     """
@@ -36,7 +36,7 @@ def reduce_rate(world: Any, flow: Any, newly_delivered: int, safe: bool) -> None
         newly_delivered: Packets that this ACK reports as delivered.
         safe: Whether the ACK moved the left edge and no further loss was found (SafeACK).
     """
-    if flow.cwnd >= world.max_window_packets:  # without a window; its rate is set from outside
+    if flow.cwnd >= world.max_window_packets:  # without a window; the rate is set externally
         flow.recovery_credit = LONG_LIVED_PACKETS
         return
     if newly_delivered == 0 and flow.prr_sent > 0:

@@ -28,7 +28,7 @@ def next_hole(world: Any, flow: Any) -> int:
 
 @njit(forceinline=True)
 def waits_to_be_resent(flow: Any, seq: int) -> bool:
-    """Return whether a hole is lost and its last loss has not been answered by a retransmission."""
+    """Return whether a hole is lost and has not been retransmitted since its last loss."""
     return (flow.hole_cursor <= seq < flow.lost_below) or (flow.repair_cursor <= seq < flow.repair_below)
 
 
@@ -110,9 +110,9 @@ def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: 
 
 @njit
 def repair_later_retransmissions(world: Any, flow: Any, sent_ns: int, now_ns: int) -> None:
-    """Do the same for the holes behind the first: all that were retransmitted by some time at once.
+    """Retransmit the later holes again in the same case: all those retransmitted by some time at once.
 
-    With random loss, one after the other would take a round trip or two each, and the window would fill up.
+    With random loss, one by one would take a round trip or two each, and the window would fill up.
     """
     if 0 < flow.resent_by_ns < sent_ns:
         flow.resent_by_ns = 0

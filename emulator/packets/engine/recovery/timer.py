@@ -17,9 +17,9 @@ from sysgym.emulator.packets.memory.records import NEVER_NS
 
 @njit(forceinline=True)
 def in_ticks(world: Any, duration_ns: int) -> int:
-    """Return how long a timer is set for: as Linux, in whole ticks, rounded up.
+    """Return the duration of a timer: as in Linux, in whole ticks, rounded up.
 
-    It then ends with the first tick after that, so a timer set at a tick takes one tick more.
+    The timer expires at the first tick after this duration, so a timer set at a tick takes one tick more.
     """
     if world.as_linux:
         return int(-(-duration_ns // world.timer_tick_ns) * world.timer_tick_ns)
@@ -28,7 +28,7 @@ def in_ticks(world: Any, duration_ns: int) -> int:
 
 @njit(forceinline=True)
 def set_retransmission_timer(flow: Any, now_ns: int) -> None:
-    """Start the retransmission time-out anew; stop it if nothing is in flight (RFC 6298, 5.2 and 5.3)."""
+    """Restart the retransmission time-out; stop it if nothing is in flight (RFC 6298, 5.2 and 5.3)."""
     flow.timer = RETRANSMISSION
     flow.timer_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
 
@@ -37,8 +37,8 @@ def set_retransmission_timer(flow: Any, now_ns: int) -> None:
 def replace_by_retransmission_timer(world: Any, flow: Any, now_ns: int) -> None:
     """Start the retransmission time-out in place of the timer that is running.
 
-    In place of another timer it counts, in Linux, from when the first packet in flight left
-    (tcp_rearm_rto), so that those timers do not delay it.
+    In Linux, a time-out that replaces another timer counts from the transmission of the first packet in
+    flight (tcp_rearm_rto), so that other timers do not delay it.
     """
     replaces_another = flow.timer == PROBE or flow.timer == REORDERING
     set_retransmission_timer(flow, now_ns)
@@ -49,10 +49,10 @@ def replace_by_retransmission_timer(world: Any, flow: Any, now_ns: int) -> None:
 
 @njit(forceinline=True)
 def set_timer(world: Any, flow: Any, now_ns: int) -> None:
-    """Schedule a tail loss probe where one is allowed, else start the retransmission time-out anew.
+    """Schedule a tail loss probe if one is allowed, else restart the retransmission time-out.
 
     A probe is allowed if nothing is known to be missing and no probe is in flight (RFC 8985, 7.2). Linux
-    looks for the latter only when the time comes.
+    checks the latter only when the timer expires.
     """
     in_doubt = flow.sacked + flow.lost > 0 or repairs(flow)
     if not world.as_linux:
@@ -68,8 +68,8 @@ def set_timer(world: Any, flow: Any, now_ns: int) -> None:
 def probe_wait_ns(world: Any, flow: Any) -> int:
     """Return the time without an ACK after which to probe: two round trips, and more for a single packet.
 
-    The ACK of a single packet may be delayed; as in Linux, allow the shortest time-out for it. Otherwise
-    allow for the granularity of timers.
+    The ACK of a single packet may be delayed; as in Linux, the shortest time-out is added for it. Otherwise
+    the granularity of timers is added.
     """
     srtt_ns = flow.srtt_ns if flow.srtt_ns > 0.0 else float(flow.base_rtt_ns)
     slack_ns = world.min_rto_ns if flow.high - flow.una == 1 else world.probe_slack_ns

@@ -1,9 +1,10 @@
-"""Undo of recoveries that turn out to be spurious.
+"""Undo of spurious recoveries.
 
-Three observations prove that nothing was lost. Every retransmission was reported as a duplicate (DSACK, RFC
-3708). The packet thought lost arrives in a transmission from before the retransmission, which only hosts with
-timestamps can tell (Eifel, RFC 3522). After a time-out, a packet arrives that was not sent again (F-RTO, RFC
-5682). The window and the threshold from before the recovery are then restored (RFC 4015).
+Each of three observations proves that nothing was lost. Every retransmission was reported as a duplicate
+(DSACK, RFC 3708). The packet declared lost arrives from a transmission before the retransmission, which only
+hosts with timestamps can detect (Eifel, RFC 3522). After a time-out, a packet arrives that was not
+retransmitted (F-RTO, RFC 5682). The window and the threshold from before the recovery are then restored (RFC
+4015).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def remember_window(flow: Any) -> None:
 
 @njit(forceinline=True)
 def doubt_time_out(flow: Any) -> None:
-    """Prepare for a time-out that may turn out to be spurious; one amid a fast recovery is not doubted."""
+    """Prepare to detect a spurious time-out, unless the time-out occurs during fast recovery."""
     if not repairs(flow):
         remember_window(flow)
     flow.frto_step = 0 if flow.in_recovery else FRTO_RESENT
@@ -57,10 +58,10 @@ def take_duplicate_report(flow: Any) -> None:
 
 @njit(forceinline=True)
 def undo_if_spurious(world: Any, flow: Any, filled_by_sent_ns: int) -> bool:
-    """Undo a recovery if the packet that fills the first hole was sent before anything was sent again.
+    """Undo a recovery if the packet that fills the first hole was sent before the first retransmission.
 
-    After a time-out, see RFC 5682, 3.1: the first ACK that moves the left edge lets new packets leave instead
-    of retransmissions; the next tells whether packets from before the time-out still arrive.
+    After a time-out, see RFC 5682, 3.1: the first ACK that moves the left edge permits new packets instead of
+    retransmissions; the next ACK shows whether packets from before the time-out still arrive.
 
     Return whether the recovery was undone.
     """
@@ -76,7 +77,7 @@ def undo_if_spurious(world: Any, flow: Any, filled_by_sent_ns: int) -> bool:
 
 @njit(forceinline=True)
 def continue_frto(flow: Any, advances: bool, has_new_packet: bool) -> None:
-    """Continue the doubt after a time-out, or end it with the time-out taken as justified."""
+    """Continue the test for a spurious time-out, or end it and accept the time-out as genuine."""
     if flow.frto_step == FRTO_RESENT and advances and flow.una < flow.recover and has_new_packet:
         flow.frto_step = FRTO_SENDS_NEW
     else:

@@ -1,20 +1,20 @@
-"""BBR, version 1: pacing at the bottleneck's rate with a bandwidth-delay product or two in flight.
+"""BBR, version 1: pacing at the bottleneck's rate, with one or two bandwidth-delay products in flight.
 
 Source: Cardwell, Cheng, Gunn, Hassas Yeganeh and Jacobson, ACM Queue 14(5), 2016, and in detail
 draft-cardwell-iccrg-bbr-congestion-control-00, whose sections the docstrings cite. The model of the path is
 the largest delivery rate of ten round trips and the smallest round trip of ten seconds. Losses only limit the
 packets in flight while they are repaired.
 
-``bbr`` allows the packets in flight that Linux allows: three send quanta of a millisecond each beyond the
-product (4.2.2, 4.2.3.2), an even number, and as many as the ACKs of the last rounds were ahead of the
-bandwidth. Where a millisecond is long, this is most of the window, and it stands in the queue. ``bbr_ideal``
-sends packets one by one, so that its quantum is one packet, and takes ACKs as they come: the algorithm for a
-network without segmentation offload and aggregated ACKs.
+``bbr`` allows as many packets in flight as Linux: three send quanta of a millisecond each beyond the product
+(4.2.2, 4.2.3.2), rounded up to an even number, plus the packets that ACKs of the last rounds acknowledged
+ahead of the bandwidth. If a millisecond is long compared with the round trip, this allowance is most of the
+window, and it waits in the queue. ``bbr_ideal`` sends packets one by one, so that its quantum is one packet,
+and makes no allowance for ACKs: the algorithm for a network without segmentation offload and aggregated ACKs.
 
-Every flow begins with the empty path's round trip as its estimate: the draft uses that of the handshake
-(4.3.1), and handshakes of the simulator and of the kernel's flows meet no queues. A late flow that measured
-the queue of the others would take almost all of the link until the next PROBE_RTT, ten seconds later. The
-policer detection of Linux, which is not in the draft, is left out.
+Every flow begins with the base round-trip time as its estimate. The draft uses the round trip of the
+handshake (4.3.1), and handshakes of simulated flows and of the kernel's flows meet no queues. A late flow
+that measured the queue of other flows would take almost all of the link until the next PROBE_RTT, ten seconds
+later. The policer detection of Linux, which is not in the draft, is omitted.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ PROBE_RTT_ROUND_DONE = 31
 CONSERVES_UNTIL = 32  # delivered packets; packet conservation holds until then
 PACING_GAIN = 33
 WINDOW_GAIN = 34
-SAMPLED_ROUND = 35  # of the last sample that counted
+SAMPLED_ROUND = 35  # round of the last sample that counted
 
 AS_LINUX = 0  # parameter: 1 for the window of Linux, 0 for the ideal one
 
@@ -98,7 +98,7 @@ def bandwidth(flow: Any) -> float:
 
 @njit(forceinline=True)
 def quantum(flow: Any, event: Any) -> float:
-    """Return the packets that are sent at once (4.2.2): one by one, or as Linux's segmentation offload."""
+    """Return the send quantum in packets (4.2.2): one, or the quantum of Linux's segmentation offload."""
     if parameter(event, AS_LINUX) == 0.0:
         return 1.0
     return offload_quantum(flow)
@@ -124,7 +124,7 @@ def target_in_flight(flow: Any, event: Any, gain: float) -> float:
 
 @njit(forceinline=True)
 def update_aggregation(flow: Any, event: Any) -> None:
-    """Update by how many packets ACKs are ahead of the bandwidth, as aggregated ACKs are (Linux)."""
+    """Update the number of packets that aggregated ACKs acknowledge ahead of the bandwidth (Linux)."""
     if parameter(event, AS_LINUX) != 0.0:
         starts = flow.state[ROUND_STARTS] != 0.0
         update_extra_packets(flow, event, bandwidth(flow), starts, EXTRA_ROUNDS)
@@ -132,7 +132,7 @@ def update_aggregation(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def aggregation_packets(flow: Any) -> float:
-    """Return how many packets more may be in flight because of aggregated ACKs (Linux); 0 for the ideal."""
+    """Return the allowance for aggregated ACKs, in packets in flight (Linux); 0 for ``bbr_ideal``."""
     return extra_packets(flow, bandwidth(flow)) if flow.state[PIPE_IS_FULL] else 0.0
 
 
@@ -190,7 +190,7 @@ def enter_probe_bw(flow: Any, now_ns: int) -> None:
 
 @njit(forceinline=True)
 def check_cycle(flow: Any, event: Any) -> None:
-    """Begin the next phase of PROBE_BW if it is time (4.3.4.3)."""
+    """Begin the next phase of PROBE_BW if it is due (4.3.4.3)."""
     state = flow.state
     if state[MODE] != PROBE_BW:
         return
@@ -208,7 +208,7 @@ def check_cycle(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def check_full_pipe(flow: Any, event: Any) -> None:
-    """Declare the pipe full after three rounds with less than a quarter more bandwidth (4.3.2.2)."""
+    """Declare the pipe full after three rounds in which the bandwidth grew by less than 25 % (4.3.2.2)."""
     state = flow.state
     if state[PIPE_IS_FULL] or not state[ROUND_STARTS] or event.app_limited:
         return

@@ -1,19 +1,19 @@
-"""BBR, version 3: version 1 with bounds on bandwidth and packets in flight that follow losses, and marks.
+"""BBR, version 3: version 1 with bounds on bandwidth and packets in flight that respond to losses and marks.
 
 Source: draft-ietf-ccwg-bbr-06, whose functions the docstrings name. Between probes for bandwidth, which are
-two to three seconds or at most 63 round trips apart, a flow leaves room to others (CRUISE). It refills the
-pipe for a round (REFILL), raises rate and packets in flight until the bandwidth stops to grow or 2 % is lost
-(UP), and drains the queue (DOWN). PROBE_RTT halves the packets in flight for 200 ms, every five seconds at
-most.
+two to three seconds or at most 63 round trips apart, a flow leaves headroom for other flows (CRUISE). A probe
+refills the pipe for a round (REFILL), raises rate and packets in flight until the bandwidth stops growing or
+2 % of the packets are lost (UP), and drains the queue (DOWN). PROBE_RTT halves the packets in flight for
+200 ms, at most every five seconds.
 
-``bbr3`` sends as Linux does: quanta of a millisecond, three of which may always be in flight, and as many
-packets more as aggregated ACKs were ahead. ``bbr3_ecn`` also answers marks, as Google's BBRv3 for Linux does
-where round trips are below 5 ms; the draft leaves this open. The first window is paced over the empty path's
-round trip, and flows spread their probes without random numbers, as in version 1.
+``bbr3`` sends as Linux does: in quanta of a millisecond, three of which may always be in flight, plus an
+allowance for aggregated ACKs. ``bbr3_ecn`` also responds to marks, as Google's BBRv3 for Linux does on paths
+with round trips below 5 ms; the draft leaves this open. The first window is paced over the base round-trip
+time, and flows spread their probes without random numbers, as in version 1.
 
-Restarting from idle is not modelled, because a sender's callbacks run on ACKs only. Packets in flight when a
-packet was lost are those of the packet behind it, whose ACK tells of the loss. Losses in STARTUP are counted
-by the ACKs that find some, as in Linux.
+Restart from idle is not modelled, because a sender's callbacks run on ACKs only. The packets in flight at a
+loss are taken from the packet sent after the lost one, whose ACK reveals the loss. Losses in STARTUP are
+counted as the ACKs that reveal losses, as in Linux.
 """
 
 from __future__ import annotations
@@ -118,16 +118,16 @@ from sysgym.emulator.packets.transports.bbr.common import (
 )
 
 PACING_MARGIN = 0.99
-STARTUP_LOSSES = 6.0  # ACKs of a round that find losses
+STARTUP_LOSSES = 6.0  # ACKs of a round that reveal losses
 STARTUP_MARKED_ROUNDS = 2.0
 PROBE_RTT_INTERVAL_NS = 5e9
 
 
 @njit(forceinline=True)
 def answer_too_high(flow: Any, event: Any, packets: float) -> None:
-    """End a probe that went too high; so many packets in flight are the long-term bound from now on.
+    """End a probe that went too high, and set the long-term bound of the packets in flight.
 
-    This is HandleInflightTooHigh.
+    This is HandleInflightTooHigh; ``packets`` is the number in flight at which losses or marks were too many.
     """
     state = flow.state
     state[LAST_PROBE] = TOO_HIGH
@@ -142,7 +142,7 @@ def answer_too_high(flow: Any, event: Any, packets: float) -> None:
 
 @njit(forceinline=True)
 def answer_losses(flow: Any, event: Any, newly_lost: float) -> None:
-    """Judge the probe by losses that were just found (HandleLostPacket)."""
+    """End the probe if newly detected losses are too many (HandleLostPacket)."""
     learns = flow.state[FEEDBACK] == FEEDBACK_COMES or flow.state[FEEDBACK] == LAST_FEEDBACK
     if newly_lost > 0.0 and learns and is_too_high(event):
         answer_too_high(flow, event, in_flight_at_loss(event, newly_lost))
@@ -150,7 +150,7 @@ def answer_losses(flow: Any, event: Any, newly_lost: float) -> None:
 
 @njit(forceinline=True)
 def answer_marks(flow: Any, event: Any, fraction: float) -> None:
-    """Answer the marks of a round: in STARTUP, while probing and otherwise."""
+    """Respond to the marks of a round, depending on the mode: STARTUP, a probe, or neither."""
     state = flow.state
     too_many = fraction > MARK_THRESHOLD
     if state[MODE] == STARTUP and not state[PIPE_IS_FULL]:
@@ -165,7 +165,7 @@ def answer_marks(flow: Any, event: Any, fraction: float) -> None:
 
 @njit(forceinline=True)
 def check_startup(flow: Any, event: Any, losses_in_round: float) -> None:
-    """Leave STARTUP when the pipe is full, or losses say so (CheckStartupDone)."""
+    """Leave STARTUP when the pipe is full or losses are too many (CheckStartupDone)."""
     state = flow.state
     if state[MODE] != STARTUP:
         return
@@ -223,7 +223,7 @@ def check_probe_rtt(flow: Any, event: Any, expired: bool, round_begins: bool) ->
 
 @njit(forceinline=True)
 def undo_if_spurious(flow: Any, event: Any) -> None:
-    """Restore bounds and mode if nothing had been lost (HandleSpuriousLossDetection)."""
+    """Restore bounds and mode if the detected losses were spurious (HandleSpuriousLossDetection)."""
     state = flow.state
     undo = state[UNDO]
     if undo == NO_UNDO or flow.undo_possible:
@@ -245,7 +245,7 @@ def undo_if_spurious(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any) -> None:
-    """Move the window towards what the model allows (SetCwnd)."""
+    """Move the window towards the limit of the model (SetCwnd)."""
     state = flow.state
     bandwidth_now = bandwidth(flow)
     allowed = window_gain(state[MODE]) * product(flow) + extra_packets(flow, bandwidth_now)
@@ -310,7 +310,7 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Save window and bounds (OnEnterFastRecovery); the bounds react to the losses."""
+    """Save window and bounds (OnEnterFastRecovery); ``on_ack`` adapts the bounds to the losses."""
     save_bounds(flow)
     flow.state[REPAIRS] = 1.0
 

@@ -1,8 +1,8 @@
-"""BBRv3's model of the path: bandwidths and packets in flight, bounded by what losses and marks tell.
+"""BBRv3's model of the path: bandwidth and packets in flight, with bounds that follow losses and marks.
 
-Source: draft-ietf-ccwg-bbr-06, whose sections the docstrings name. The long-term bounds are the largest
-bandwidth of two cycles and ``inflight_longterm``, which a probe sets that lost too much; the short-term
-bounds, ``bw_shortterm`` and ``inflight_shortterm``, follow losses outside of probes and are forgotten before
+Source: draft-ietf-ccwg-bbr-06, whose functions the docstrings name. The long-term bounds are the largest
+bandwidth of two cycles and ``inflight_longterm``, which a probe with too many losses sets. The short-term
+bounds, ``bw_shortterm`` and ``inflight_shortterm``, follow losses outside of probes and are removed before
 the next probe.
 """
 
@@ -27,13 +27,13 @@ from sysgym.emulator.packets.transports.bbr.common import (
     save_window,
 )
 
-LOSS_THRESHOLD = 0.02  # LossThresh: more is too much while probing
+LOSS_THRESHOLD = 0.02  # LossThresh: a probe that loses more is too high
 BETA = 0.7
 HEADROOM = 0.15
 PROBE_RTT_GAIN = 0.5
 
 # Google's response to marks in BBRv3 for Linux; the draft leaves it open ("ECN").
-MARK_THRESHOLD = 0.5  # more marks in a round are too much while probing
+MARK_THRESHOLD = 0.5  # a probe with a larger marked fraction in a round is too high
 MARK_FACTOR = 1.0 / 3.0
 MARK_GAIN = 1.0 / 16.0
 
@@ -43,18 +43,18 @@ CRUISE = 5.0
 REFILL = 6.0
 UP = 7.0
 
-# Values of FEEDBACK: what the ACKs tell about the latest probe for bandwidth (ack_phase, is_bw_probe_sample).
+# Values of FEEDBACK: ACKs expected of the latest probe for bandwidth (ack_phase, is_bw_probe_sample).
 NO_FEEDBACK = 0.0
 FEEDBACK_COMES = 1.0
-LAST_FEEDBACK = 2.0  # the probe has ended, its last round is still being acknowledged
-ANSWERED = 3.0  # the same, but there is nothing more to learn from it
+LAST_FEEDBACK = 2.0  # the probe has ended, and its last round is still being acknowledged
+ANSWERED = 3.0  # the same, but the ACKs of the probe have no further effect
 
 # Values of LAST_PROBE.
 FINE = 0.0
 TOO_HIGH = 1.0
-PRECAUTIONARY = 2.0  # it ended early, as the one before had been too high
+PRECAUTIONARY = 2.0  # the probe ended early, because the previous one was too high
 
-# Values of UNDO: what to undo if the losses turn out to be none.
+# Values of UNDO: changes to undo if the losses prove spurious.
 NO_UNDO = 0.0
 UNDO_BOUNDS = 1.0
 UNDO_STARTUP = 2.0
@@ -110,20 +110,20 @@ def product(flow: Any) -> float:
 
 @njit(forceinline=True)
 def with_budget(flow: Any, packets: float) -> float:
-    """Return a number of packets in flight, or what end hosts need if that is more (QuantizationBudget)."""
+    """Return a number of packets in flight, raised to the need of end hosts (QuantizationBudget)."""
     packets = max(packets, max(QUANTA * offload_quantum(flow), MIN_CWND))
     return packets + (2.0 if flow.state[MODE] == UP else 0.0)
 
 
 @njit(forceinline=True)
 def target_in_flight(flow: Any) -> float:
-    """Return the product, or the window if losses made it smaller (TargetInflight)."""
+    """Return the smaller of the bandwidth-delay product and the window (TargetInflight)."""
     return min(product(flow), flow.cwnd)
 
 
 @njit(forceinline=True)
 def in_flight_with_headroom(flow: Any) -> float:
-    """Return the long-term bound less the room that is left to others (InflightWithHeadroom)."""
+    """Return the long-term bound less the headroom for other flows (InflightWithHeadroom)."""
     bound = flow.state[LONG_IN_FLIGHT]
     if bound == math.inf:
         return bound
@@ -132,23 +132,23 @@ def in_flight_with_headroom(flow: Any) -> float:
 
 @njit(forceinline=True)
 def probes_for_bandwidth(flow: Any) -> bool:
-    """Return whether the flow sends more to find more bandwidth (IsProbingBW)."""
+    """Return whether the flow is probing for bandwidth (IsProbingBW)."""
     mode = flow.state[MODE]
     return mode == STARTUP or mode >= REFILL
 
 
 @njit(forceinline=True)
 def is_too_high(event: Any) -> bool:
-    """Return whether more than 2 % of what was in flight got lost (IsInflightTooHigh)."""
+    """Return whether more than 2 % of the packets in flight were lost (IsInflightTooHigh)."""
     return event.lost_since_send > LOSS_THRESHOLD * event.in_flight_at_send
 
 
 @njit(forceinline=True)
 def in_flight_at_loss(event: Any, newly_lost: float) -> float:
-    """Return how many packets were in flight when losses passed the threshold (InflightAtLoss).
+    """Return the number of packets in flight when losses passed the threshold (InflightAtLoss).
 
-    The acknowledged packet left right behind the lost ones; its packets in flight stand for theirs, which a
-    sender that detects losses does not remember.
+    The value is that of the acknowledged packet, which left right after the lost ones, because the sender
+    keeps no such value for lost packets.
     """
     before = event.in_flight_at_send - newly_lost
     lost_before = event.lost_since_send - newly_lost
@@ -158,14 +158,14 @@ def in_flight_at_loss(event: Any, newly_lost: float) -> float:
 
 @njit(forceinline=True)
 def forget_short_term(flow: Any) -> None:
-    """Forget the short-term bounds (ResetShortTermModel)."""
+    """Remove the short-term bounds (ResetShortTermModel)."""
     flow.state[SHORT_BANDWIDTH] = math.inf
     flow.state[SHORT_IN_FLIGHT] = math.inf
 
 
 @njit(forceinline=True)
 def forget_congestion(flow: Any) -> None:
-    """Begin to observe losses and deliveries anew (ResetCongestionSignals)."""
+    """Reset the measurements of losses and deliveries (ResetCongestionSignals)."""
     flow.state[LOSSES_IN_ROUND] = 0.0
     flow.state[LATEST_BANDWIDTH] = 0.0
     flow.state[LATEST_DELIVERED] = 0.0
@@ -173,7 +173,7 @@ def forget_congestion(flow: Any) -> None:
 
 @njit(forceinline=True)
 def save_bounds(flow: Any) -> None:
-    """Save window and bounds, in case that nothing was lost (SaveStateUponLoss)."""
+    """Save window and bounds, in case the losses are spurious (SaveStateUponLoss)."""
     state = flow.state
     save_window(flow)
     state[UNDO] = UNDO_BOUNDS if flow.undo_possible else NO_UNDO
@@ -184,7 +184,7 @@ def save_bounds(flow: Any) -> None:
 
 @njit(forceinline=True)
 def note_losses(flow: Any, event: Any) -> float:
-    """Return how many packets this ACK found to be lost; the first of a round begin it anew (NoteLoss)."""
+    """Return the number of losses that this ACK reveals; the first ones begin a loss round (NoteLoss)."""
     state = flow.state
     newly_lost = losses(flow) - state[LOSSES]
     state[LOSSES] = losses(flow)
@@ -212,7 +212,7 @@ def ends_loss_round(flow: Any, event: Any, rate: float) -> bool:
 
 @njit(forceinline=True)
 def lower_bounds_by_loss(flow: Any) -> None:
-    """Lower the short-term bounds to what was delivered in the round, at most by 30 % (LossLowerBounds)."""
+    """Lower the short-term bounds to the deliveries of the round, by at most 30 % (LossLowerBounds)."""
     state = flow.state
     if state[SHORT_BANDWIDTH] == math.inf:
         state[SHORT_BANDWIDTH] = max_bandwidth(flow)
@@ -233,9 +233,9 @@ def lower_bound_by_marks(flow: Any) -> None:
 
 @njit(forceinline=True)
 def note_marks(flow: Any, event: Any, round_begins: bool, delivered: float) -> float:
-    """Count marks; where a round begins, return the fraction of the last one's packets that were marked.
+    """Count marks; at the beginning of a round, return the marked fraction of the previous round.
 
-    Otherwise, and without ECN, return -1. ``delivered`` is the number of packets of the last round.
+    Otherwise, and without ECN, return -1. ``delivered`` is the number of packets of the previous round.
     """
     state = flow.state
     if parameter(event, USES_ECN) == 0.0:
@@ -251,7 +251,7 @@ def note_marks(flow: Any, event: Any, round_begins: bool, delivered: float) -> f
 
 @njit(forceinline=True)
 def update_bandwidth(flow: Any, event: Any, rate: float) -> None:
-    """Update the largest bandwidth of this cycle; the application's limits only raise it (UpdateMaxBw)."""
+    """Update the largest bandwidth of this cycle; app-limited samples can only raise it (UpdateMaxBw)."""
     if rate >= max_bandwidth(flow) or not event.app_limited:
         flow.state[BANDWIDTH] = max(flow.state[BANDWIDTH], rate)
 
@@ -260,7 +260,7 @@ def update_bandwidth(flow: Any, event: Any, rate: float) -> None:
 def begin_bandwidth_cycle(flow: Any) -> None:
     """Begin a cycle of the bandwidth's maximum (AdvanceMaxBwFilter).
 
-    A cycle without a sample keeps what is known.
+    A cycle without a sample keeps the maximum so far.
     """
     if flow.state[BANDWIDTH] > 0.0:
         flow.state[BANDWIDTH_BEFORE] = flow.state[BANDWIDTH]

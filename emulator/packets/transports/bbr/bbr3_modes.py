@@ -1,4 +1,4 @@
-"""BBRv3's modes: when it probes for bandwidth, leaves room to others and drains the queue.
+"""Modes of BBRv3: probing for bandwidth, leaving headroom for other flows, and draining the queue.
 
 Source: draft-ietf-ccwg-bbr-06, whose functions the docstrings name.
 """
@@ -104,7 +104,7 @@ def enter(flow: Any, event: Any, mode: float) -> None:
 
 @njit(forceinline=True)
 def look_for_plateau(flow: Any, baseline: float) -> None:
-    """Begin to look for a plateau of the bandwidth (ResetFullBW)."""
+    """Begin the search for a plateau of the bandwidth (ResetFullBW)."""
     flow.state[FULL_BANDWIDTH] = baseline
     flow.state[FULL_ROUNDS] = 0.0
 
@@ -117,7 +117,7 @@ def end_feedback(flow: Any) -> None:
 
 @njit(forceinline=True)
 def enter_down(flow: Any, event: Any) -> None:
-    """Enter DOWN, and choose how long to wait before the next probe (StartProbeBW_DOWN, PickProbeWait)."""
+    """Enter DOWN, and choose the time until the next probe (StartProbeBW_DOWN, PickProbeWait)."""
     enter(flow, event, DOWN)
     forget_congestion(flow)
     end_feedback(flow)
@@ -166,7 +166,7 @@ def leave_startup(flow: Any) -> None:
 
 @njit(forceinline=True)
 def check_full_pipe(flow: Any, event: Any, rate: float, round_begins: bool) -> None:
-    """Declare the pipe full after three rounds with less than a quarter more (CheckFullBWReached)."""
+    """Declare the pipe full after three rounds with growth of less than 25 % (CheckFullBWReached)."""
     state = flow.state
     if state[FULL_ROUNDS] >= FULL_PIPE_ROUNDS or not round_begins or event.app_limited:
         return
@@ -188,7 +188,7 @@ def check_drain(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def is_time_to_probe(flow: Any, event: Any) -> bool:
-    """Return whether to probe: after seconds, or as many rounds as packets, as Reno (IsTimeToProbeBW)."""
+    """Return whether a probe is due: after seconds, or as many rounds as Reno needs (IsTimeToProbeBW)."""
     state = flow.state
     rounds = min(target_in_flight(flow), PROBE_ROUNDS)
     return event.now_ns > state[UNTIL_NS] or state[ROUNDS] >= rounds
@@ -196,7 +196,7 @@ def is_time_to_probe(flow: Any, event: Any) -> bool:
 
 @njit(forceinline=True)
 def is_time_to_cruise(flow: Any, event: Any) -> bool:
-    """Return whether DOWN has drained the queue and left room to others (IsTimeToCruise)."""
+    """Return whether DOWN has drained the queue and left headroom for other flows (IsTimeToCruise)."""
     packets = in_flight(flow, event)
     full = with_budget(flow, max_bandwidth(flow) * flow.state[MIN_RTT_NS])
     return packets <= in_flight_with_headroom(flow) and packets <= full
@@ -219,7 +219,7 @@ def is_time_to_go_down(flow: Any, event: Any, rate: float, at_bound: bool) -> bo
 
 @njit(forceinline=True)
 def adapt_long_term(flow: Any, event: Any, round_begins: bool, at_bound: bool) -> bool:
-    """Update the long-term bounds; return whether the next mode is decided (AdaptLongTermModel)."""
+    """Update the long-term bounds; return whether a mode was entered (AdaptLongTermModel)."""
     state = flow.state
     if state[FEEDBACK] >= LAST_FEEDBACK and round_begins:
         state[FEEDBACK] = NO_FEEDBACK
@@ -240,7 +240,7 @@ def adapt_long_term(flow: Any, event: Any, round_begins: bool, at_bound: bool) -
 
 @njit(forceinline=True)
 def update_cycle(flow: Any, event: Any, rate: float, round_begins: bool) -> None:
-    """Move on in the cycle of DOWN, CRUISE, REFILL and UP (UpdateProbeBWCyclePhase)."""
+    """Advance the cycle of DOWN, CRUISE, REFILL and UP (UpdateProbeBWCyclePhase)."""
     state = flow.state
     if not state[PIPE_IS_FULL]:
         return

@@ -18,11 +18,11 @@ PROBE_RTT_NS = 200e6
 MIN_CWND = 4.0
 QUANTA = 3.0  # send quanta in flight that keep end hosts busy
 
-# Linux: a quantum is what the pacing rate sends in 2^-10 s, from two packets up to what offload takes.
+# Linux: a quantum is the data of 2^-10 s at the pacing rate, at least two packets and at most one offload.
 QUANTA_PER_S = 1024.0
 LEAST_QUANTUM = 2.0
 LARGEST_QUANTUM_BYTES = 65_215.0
-EXTRA_ROUNDS = 5.0  # rounds of each of the two windows of the maximum of the packets acknowledged early
+EXTRA_ROUNDS = 5.0  # length of the two windows of the maximum of packets acknowledged early, rounds
 LONGEST_EXTRA_NS = 100e6
 
 STARTUP = 0.0
@@ -65,7 +65,7 @@ def delivery_rate(event: Any) -> float:
 
 @njit(forceinline=True)
 def begins_round(flow: Any, event: Any) -> bool:
-    """Return whether a packet sent in the present round is acknowledged, and if so begin the next."""
+    """Return whether a packet sent in the present round is acknowledged; if so, begin the next round."""
     if event.delivered_at_send < flow.state[ROUND_END]:
         return False
     flow.state[ROUND_END] = event.delivered_packets
@@ -83,9 +83,9 @@ def offload_quantum(flow: Any) -> float:
 def update_aggregation(
     flow: Any, event: Any, bandwidth: float, new_round: bool, window_rounds: float
 ) -> None:
-    """Update by how many packets ACKs are ahead of the bandwidth, as aggregated ACKs are.
+    """Update the number of packets that aggregated ACKs acknowledge ahead of the bandwidth.
 
-    The maximum is kept for one to two windows of so many rounds.
+    The maximum is kept for one to two windows of ``window_rounds`` rounds.
     """
     state = flow.state
     if event.acked_packets == 0 or event.delivery_interval_ns <= 0:
@@ -107,7 +107,7 @@ def update_aggregation(
 
 @njit(forceinline=True)
 def extra_packets(flow: Any, bandwidth: float) -> float:
-    """Return how many packets more may be in flight because of aggregated ACKs."""
+    """Return the allowance for aggregated ACKs, in packets in flight."""
     extra = max(flow.state[EXTRA_ACKED], flow.state[EXTRA_ACKED_BEFORE])
     return min(extra, bandwidth * LONGEST_EXTRA_NS)
 
@@ -143,7 +143,7 @@ def restore_window(flow: Any) -> None:
 
 @njit(forceinline=True)
 def ends_repairs(flow: Any) -> bool:
-    """Return whether the last loss has just been repaired, and if so restore the window from before."""
+    """Return whether the last loss has just been repaired; if so, restore the saved window."""
     if not flow.state[REPAIRS] or flow.in_recovery or flow.una < flow.recover:
         return False
     flow.state[REPAIRS] = 0.0

@@ -1,15 +1,16 @@
 """Homa: the receiver grants the shortest messages first, with priorities (Montazeri et al., SIGCOMM 2018).
 
-A sender sends the first round trip of a message without a grant. The receiver grants the messages with the
-fewest packets left, a few at a time (overcommitment), so that a round trip's packets of each are always on
-their way. Grants use the lower half of the classes, the lowest ones first, and of the messages granted the
-shortest has the highest (section 3.4). Packets without a grant travel in the upper half, the shorter the
-message the higher. Packets that do not arrive in time are asked for again (RESEND).
+A sender transmits the first round trip's packets of a message without a grant (unscheduled packets). The
+receiver grants a few messages at a time (overcommitment), those with the fewest remaining packets, and keeps
+a round trip's packets of each in flight. Granted packets use the lower half of the priority classes, the
+lowest ones first; among the granted messages, the shortest has the highest class (section 3.4). Unscheduled
+packets use the upper half, with a higher class for shorter messages. The receiver requests packets again that
+do not arrive in time (RESEND).
 
-Where this differs from the paper: the classes of packets without a grant are fixed shares of the first
-window, not learnt from the traffic; a host's own messages take turns in sending, except that classes have
-priority; every packet is acknowledged, and the ACK carries the grant; packets are asked for again of as many
-messages as are granted, so that what an incast has lost does not come back all at once.
+Differences from the paper: the classes of unscheduled packets are fixed shares of the first window, not
+learnt from the traffic. The messages of a host take turns in sending, except that classes have priority.
+Every packet is acknowledged, and the ACK carries the grant. Packets are requested again for as many messages
+as are granted, so that the packets lost in an incast do not all return at once.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from sysgym.emulator.packets.transports.receiving import (
     set_rank,
 )
 
-CLASSES = 8  # of the switches' queues, half of them for packets with a grant
-OVERCOMMITMENT = 4.0  # messages that are granted at the same time: as many as there are classes for them
-RESEND_S = 2e-3  # without an arrival after which packets are asked for again
+CLASSES = 8  # classes of the switches' queues, half of them for granted packets
+OVERCOMMITMENT = 4.0  # messages granted at the same time: one for each class of granted packets
+RESEND_S = 2e-3  # time without an arrival after which packets are requested again
 TICK_S = 0.25e-3
 
 ASKED_NS = 0  # slot of message.state
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Send a round trip's packets without a grant, in a class by the length of the message."""
+    """Set the number of unscheduled packets, a round trip's, and their class by message length."""
     flow.credit_packets = round_trip_packets(flow)
     share = flow.n_packets / flow.credit_packets
     flow.priority = CLASSES // 2
@@ -52,19 +53,19 @@ def on_start(flow: Any, event: Any) -> None:
 
 @njit
 def needs_grant(message: Any) -> bool:
-    """Return whether a message has packets that may not leave yet."""
+    """Return whether a message has packets that are not granted yet."""
     return bool(message.granted_packets < message.wanted_packets)
 
 
 @njit
 def answered(message: Any) -> int:
-    """Return the transmissions that are no longer on their way, where switches trim those trimmed too."""
+    """Return the number of transmissions that have arrived, complete or trimmed."""
     return int(message.received_packets + message.trimmed_packets)
 
 
 @njit
 def count_granted(host: Any, most: int) -> int:
-    """Return how many messages are to be granted: those that need it, but not more than allowed."""
+    """Return the number of messages to grant: those that need a grant, at most ``most``."""
     count = 0
     message = first_message(host)
     for _ in range(host.n_messages):
@@ -76,7 +77,7 @@ def count_granted(host: Any, most: int) -> int:
 
 
 def on_data(message: Any, host: Any, event: Any) -> None:
-    """Grant the messages with the fewest packets left up to a round trip ahead of what has arrived."""
+    """Grant the messages with the fewest remaining packets, up to a round trip ahead of the arrivals."""
     set_rank(host, message, float(message.remaining_packets))
     level = count_granted(host, int(parameter(event, 0)))
     granted = first_message(host)
@@ -90,7 +91,7 @@ def on_data(message: Any, host: Any, event: Any) -> None:
 
 @njit
 def is_among_first(host: Any, message: Any, most: int) -> bool:
-    """Return whether a message is one of the few with the fewest packets left."""
+    """Return whether a message is among the ``most`` messages with the fewest remaining packets."""
     candidate = first_message(host)
     for _ in range(min(most, host.n_messages)):
         if candidate.index == message.index:
@@ -100,7 +101,7 @@ def is_among_first(host: Any, message: Any, most: int) -> bool:
 
 
 def on_tick(message: Any, host: Any, event: Any) -> None:
-    """Ask again for granted packets if nothing has arrived for some time, of a few messages at a time."""
+    """Request granted packets again if none has arrived for some time, for a few messages at a time."""
     since_ns = event.now_ns - max(message.last_arrival_ns, message.state[ASKED_NS])
     outstanding = message.granted_packets > answered(message)
     late = outstanding and since_ns >= parameter(event, 1)

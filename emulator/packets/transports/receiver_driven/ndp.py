@@ -1,13 +1,13 @@
 """NDP: trimmed packets and paced pulls of the receiver (Handley et al., SIGCOMM 2017).
 
-A sender sends its first window at line rate. A switch without room cuts a packet to its header, so the
-receiver hears of every packet that was sent: it acknowledges what arrived in full (ACK) and reports the rest
-(NACK). For every arrival it queues a pull. Pulls leave at the rate of its link, to all senders in turn, and
-each lets one packet leave: one reported missing first, else a new one.
+A sender transmits its first window at line rate. A switch without room trims packets to their headers, so the
+receiver learns of every packet sent: it acknowledges complete packets (ACK) and reports trimmed ones (NACK).
+Each arrival queues a pull. Pulls leave at the rate of the receiver's link, to all senders in turn. Each pull
+permits one transmission: of a packet reported missing if there is one, else of a new packet.
 
-The network has to trim (``queue.trim``), and should spray packets over all paths (``routing.ecmp``). ACKs and
-pulls travel in the class of the headers. Packets that vanish without a trace are found by a time-out. The
-paper's return to sender of headers that find no room, path penalties and priority pulls are left out.
+The network must trim (``queue.trim``), and should spray packets over all paths (``routing.ecmp``). ACKs and
+pulls use the class of the headers. Packets that are lost without a trace are detected by a time-out. The
+paper's return-to-sender of headers that find no room, path penalties and priority pulls are omitted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FIRST_WINDOW_PACKETS = 0.0  # 0: a bandwidth-delay product of the empty path
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Send the first window at line rate."""
+    """Set the credit of the first window, which is sent at line rate."""
     packets = int(parameter(event, 0))
     flow.credit_packets = packets if packets > 0 else round_trip_packets(flow)
 
 
 def on_data(message: Any, host: Any, event: Any) -> None:
-    """Queue a pull for every arrival, as long as the message needs packets that were not pulled."""
+    """Queue a pull for every arrival, as long as the message needs more transmissions."""
     queue_pulls(host, message, min(missing_pulls(message), 1))
 
 

@@ -1,41 +1,44 @@
-"""Adaptive Swift: Swift's window control, with a target of the queue that adapts to other laws.
+"""Adaptive Swift: Swift's window control, with a queue target that adapts to other laws.
 
-At each ACK the window follows the round trip, as in Swift (Kumar et al., SIGCOMM 2020, algorithm 1): it grows
-additively while the queue is below a target, and decreases in proportion to the excess at most once per round
-trip. The target is larger for small windows, which makes shares equal (3.5). What is different:
+At each ACK the window follows the round-trip time, as in Swift (Kumar et al., SIGCOMM 2020, algorithm 1): it
+grows additively while the queue is below a target, and decreases in proportion to the excess at most once per
+round trip. The target is larger for small windows, which makes shares equal (3.5). Differences from Swift:
 
-- Others that keep longer queues would take everything. They are noticed after some round trips in which
-  decreases had no effect, and the target rises; meanwhile marks count, too (module ``other_laws``). Queues
-  that many flows of its own keep are no sign.
-- Others may respond to marks: then the queue is not far above the shortest one that was marked. If decreases
-  have no effect there, marks rule the window instead of the delay, as in DCTCP (RFC 8257, 3.3), until the
-  queue is far above. A raised target would not do: it is above or below the threshold, and takes all or
-  nothing. The shortest marked queue is kept for good, so one that was too short turns this rule off.
-- A window first grows by a gain of one. It halves with each decrease, and doubles, up to a quarter, in each
-  round in which the queue was short for a moment. So a burst of another flow does not end the start, and
-  windows on long paths, which additive growth would take hundreds of round trips to fill, follow the room
-  that others leave. The mean queue would be no sign of room: bursts keep it above the target.
-- The gain is a share of the geometric mean of the window and of the packets on the empty path. So of several
-  flows the small ones grow faster; shares of the windows alone would keep their proportion.
-- A decrease is the excess over the queue and the path, of which no more than 200 packets count, and additive
-  growth is more on long paths. Else flows on them would take thousands of round trips to share.
-- A window may grow if at least half of it was in flight (RFC 7661, 4.3): a paced one is full at few moments.
-- Windows are paced, in the start at an eighth of the line's rate or more, which shortens small flows on long
-  paths and changes nothing where a window is sent faster anyway, as in an incast.
-- A receiver that delays ACKs lets a single packet wait for its timer, which looks like a long queue. Where
-  the window is below two packets, two leave together, at the window's rate. Linux, too, hands two packets or
-  more to its network card at once.
-- An ACK that gives no round trip, as of retransmissions after a time-out, lets the window grow as a short
-  queue does, at the pace of the empty path.
-- A loss matters as much as the queue that was seen with it. Random losses therefore matter little.
-- Where hosts are not told of the empty path, flows drain it now and then (module ``drains``).
+- Flows of other laws that keep longer queues would take all capacity. The law detects them by round trips in
+  which its decreases had no effect, and raises the target. While the target is raised, marks count, too
+  (module ``other_laws``). Queues that its own flows can keep do not raise the target.
+- Flows of other laws may respond to marks: then the queue is not far above the shortest marked queue. If
+  decreases have no effect there, marks control the window instead of the delay, as in DCTCP (RFC 8257, 3.3),
+  until the queue is far above. A raised target would not suffice: above the marking threshold it takes all
+  capacity, below it nothing. The shortest marked queue is kept for good, so a value that is too short
+  disables this rule.
+- The gain, which scales a window's growth, is one at the start. It halves with each decrease, and doubles,
+  up to a quarter, in each round in which the queue was short for a moment. A burst of another flow therefore
+  does not end the start, and on long paths, which additive growth would take hundreds of round trips to fill,
+  windows use the capacity that other flows leave. The mean queue does not indicate free capacity, because
+  bursts keep it above the target.
+- Growth is the gain times the geometric mean of the window and the bandwidth-delay product (BDP). Smaller
+  windows thus grow faster in proportion; growth by a constant fraction would preserve the windows' ratio.
+- The decrease is relative to the queue plus the BDP, of which at most 200 packets count, and additive growth
+  is larger on long paths. Otherwise flows on long paths would converge only in thousands of round trips.
+- A window may grow if at least half of it was in flight (RFC 7661, 4.3), because paced windows are rarely
+  full.
+- Windows are paced, at the start at an eighth of the line rate or more. This shortens small flows on long
+  paths, and has no effect if the window is sent faster anyway, as in an incast.
+- A receiver with delayed ACKs acknowledges a single packet only when its timer expires, which looks like a
+  long queue. Below a window of two packets, two packets therefore leave together, at the window's rate. Linux
+  also passes at least two packets to its network card at once.
+- An ACK without an RTT sample, as of a retransmission after a time-out, lets the window grow as below the
+  target, paced by the base round-trip time.
+- The decrease after a loss grows with the queue, up to the target. Random losses thus have little effect.
+- If hosts do not know the base round-trip time, flows drain the path from time to time (module ``drains``).
 
-Delays that are no queue vary from packet to packet: hosts and switches are late, segments are gathered. So
-the target has an addition for the mean change of the round trip from an ACK to the next, up to the packets on
-the empty path, and the less, the more packets are marked. A delay that does not vary is taken for a queue.
+Delays other than queueing vary from packet to packet, as hosts and switches are late and segments are
+aggregated. The target therefore has a term for the mean change of the round-trip time from one ACK to the
+next, up to the BDP; the term falls with the fraction of marked packets. A constant delay counts as a queue.
 
-It has 21 constants, in packets, round trips and shares, that need no change with the rate. They are the
-transport's parameters: a search over them needs no compilation.
+The law has 21 constants, in packets, round trips and fractions, which do not depend on the rate. They are the
+transport's parameters, so a search over them needs no compilation.
 """
 
 from __future__ import annotations
@@ -112,10 +115,10 @@ CONSTANTS = (
 )
 """Constants of the law, in the order of the transport's parameters.
 
-Searches set six. They leave those alone that matter most beside other laws, after losses or where delays
-vary, which would pay for a higher score elsewhere, and ``first_window`` and ``most_decrease``, which crowds
-at the threshold of marks need. With less ``patience`` than its bound, many flows of its own take each other
-for other laws.
+Searches set six of them. The other constants matter most beside other laws, after losses or with varying
+delays, and a search would trade this behaviour for a higher score elsewhere. ``first_window`` and
+``most_decrease`` must suit many flows at the marking threshold. With ``patience`` below its bound, many flows
+of the law take each other for flows of other laws.
 """
 
 N_PARAMETERS = len(CONSTANTS)
@@ -127,33 +130,33 @@ N_PARAMETERS = len(CONSTANTS)
 
 MOST_WINDOW = 1e6  # packets
 SMALLEST_TARGETED = 0.04  # packets; smaller windows have no larger targets
-OWN_WINDOW = 1.0  # packets; queues up to the target of such a window are no sign of other laws
+OWN_WINDOW = 1.0  # packets; queues up to the target of such a window do not indicate other laws
 ROUNDS_IN_VAIN = 8.0
 CALM_QUEUE = 0.25  # of the target; a round whose least queue is shorter is calm
-LEAST_GAIN = 1.0 / 64.0  # a smaller one is none
-GROWTH_OF_PATH = 1.0 / 512.0  # additive growth, over the packets on the empty path
-LONG_PATH = 200.0  # packets of the path that count in a decrease at most
-PACE_OF_GAIN = 0.5  # windows a round trip; what a window grows by has to be sent
-LEAST_OF_LINE = 0.125  # least pace over the line's rate, for a gain of one
-TOGETHER = 2  # packets that leave together where the window is smaller: an ACK of a receiver that delays them
-MARKS_IGNORED = 4.0  # power of the slow average of marks
-MARKS_SHOWN = 0.05  # slow average above which all delay is a queue, and others may respond to marks
-PATIENCE_AT_THRESHOLD = 6.0  # factor of a decrease without effect, from which marks rule the window
-ROUNDS_AT_THRESHOLD = 24.0  # rounds in vain after which they do
-MARKED_GROWTH = 1.0  # growth while marks rule the window, packets a round trip; RFC 8257 has Reno's
-MARKED_DECREASE = 0.5  # decrease over the average share of marks then (RFC 8257, 3.3)
+LEAST_GAIN = 1.0 / 64.0  # smaller gains become 0
+GROWTH_OF_PATH = 1.0 / 512.0  # additive growth over the BDP
+LONG_PATH = 200.0  # largest BDP that counts in a decrease, packets
+PACE_OF_GAIN = 0.5  # windows per round trip for a gain of one, so that the growth can be sent
+LEAST_OF_LINE = 0.125  # least pace over the line rate, for a gain of one
+TOGETHER = 2  # packets that leave together below this window: receivers with delayed ACKs acknowledge two
+MARKS_IGNORED = 4.0  # exponent of the slow average of marks
+MARKS_SHOWN = 0.05  # slow average above which all delay is queueing, and other laws may respond to marks
+PATIENCE_AT_THRESHOLD = 6.0  # factor of decreases without effect from which marks control the window
+ROUNDS_AT_THRESHOLD = 24.0  # rounds without effect after which marks control the window
+MARKED_GROWTH = 1.0  # growth while marks control the window, packets per round trip; Reno's in RFC 8257
+MARKED_DECREASE = 0.5  # decrease over the average marked fraction in the same state (RFC 8257, 3.3)
 LOSS_REST = 16.0  # round trips
 
 # Slots of flow.state, beside those of rounds, other_laws, drains and mark_threshold.
 DECREASED_AT_NS = mark_threshold.OWN
-GAIN = mark_threshold.OWN + 1  # growth in a round trip, over the geometric mean of window and path
-BY_MARKS = mark_threshold.OWN + 2  # 1 while marks rule the window instead of the delay
-IN_VAIN_AT_THRESHOLD = mark_threshold.OWN + 3  # as IN_VAIN, of rounds up to the threshold of marks
+GAIN = mark_threshold.OWN + 1  # growth in a round trip, over the geometric mean of window and BDP
+BY_MARKS = mark_threshold.OWN + 2  # 1 while marks control the window instead of the delay
+IN_VAIN_AT_THRESHOLD = mark_threshold.OWN + 3  # as IN_VAIN, for rounds at the marking threshold
 
 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
-    """Set window and pace; below two packets, two leave together, at the window's rate."""
+    """Set window and pace; below a window of two packets, two leave together, at the window's rate."""
     gain = flow.state[GAIN]
     bound_window(flow, window, MOST_WINDOW, TOGETHER)
     pace_window(flow, parameter(event, PACE) + PACE_OF_GAIN * gain, rtt_ns, TOGETHER)
@@ -163,7 +166,7 @@ def set_window(flow: Any, event: Any, window: float, rtt_ns: float) -> None:
 
 @njit(forceinline=True)
 def keep_little_in_flight(flow: Any, event: Any) -> None:
-    """Set window and pace of a drain; the window after it stays as it is."""
+    """Set window and pace of a drain, and keep the window for the time after it."""
     window = flow.state[WINDOW]
     set_window(flow, event, drains.drained_window(flow), present_rtt_ns(flow))
     flow.state[WINDOW] = window
@@ -171,7 +174,7 @@ def keep_little_in_flight(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def target_at(event: Any, window: float) -> float:
-    """Return the target of a window where there are no other laws and no noise; both are in packets."""
+    """Return the target for a window without other laws and noise; both are in packets."""
     share = 1.0 / math.sqrt(max(window, SMALLEST_TARGETED))
     share -= 1.0 / math.sqrt(parameter(event, LARGE_WINDOW))
     return float(parameter(event, TARGET) + parameter(event, TARGET_OF_SMALL) * max(share, 0.0))
@@ -179,7 +182,7 @@ def target_at(event: Any, window: float) -> float:
 
 @njit(forceinline=True)
 def target_of_noise(flow: Any, event: Any) -> float:
-    """Return the addition, in packets, for delays that vary: the less, the more packets are marked."""
+    """Return the target's term for varying delays, in packets, which falls with the marked fraction."""
     noise = parameter(event, TARGET_OF_NOISE) * rtt_change_packets(flow)
     unmarked = max(1.0 - flow.state[MARKS] / MARKS_SHOWN, 0.0)
     return float(unmarked * min(noise, path_packets(flow)))
@@ -187,7 +190,7 @@ def target_of_noise(flow: Any, event: Any) -> float:
 
 @njit(forceinline=True)
 def quiet_target(flow: Any, event: Any) -> float:
-    """Return the target of the queue where delays do not vary, in packets."""
+    """Return the target of the queue without the term for varying delays, in packets."""
     return float(target_at(event, flow.state[WINDOW]) * 2.0 ** flow.state[STRETCH])
 
 
@@ -205,7 +208,7 @@ def may_decrease(flow: Any, event: Any) -> bool:
 
 @njit(forceinline=True)
 def present_growth(flow: Any, event: Any) -> float:
-    """Return the growth, in packets a round trip: another one beside other laws."""
+    """Return the growth in packets per round trip, which has a separate constant beside other laws."""
     if flow.state[BY_MARKS] > 0.0:
         return MARKED_GROWTH
     if flow.state[STRETCH] > 0.0:
@@ -217,13 +220,13 @@ def present_growth(flow: Any, event: Any) -> float:
 
 @njit(forceinline=True)
 def is_used(window: float, event: Any) -> bool:
-    """Return whether at least half of the window was in flight (RFC 7661, 4.3); small ones always are."""
+    """Return whether half of the window was in flight (RFC 7661, 4.3); small windows are always used."""
     return bool(event.window_limited or window < TOGETHER or window < 2.0 * event.in_flight_packets)
 
 
 @njit(forceinline=True)
 def grow(flow: Any, event: Any) -> None:
-    """Grow, if the window is used."""
+    """Grow the window if it is used."""
     window = flow.state[WINDOW]
     if flow.in_recovery or event.duplicate or not is_used(window, event):
         return
@@ -243,7 +246,7 @@ def decrease_by(flow: Any, event: Any, share: float) -> None:
 
 @njit(forceinline=True)
 def follow_marks(flow: Any, event: Any) -> None:
-    """Grow without marks; with one, decrease at most once per round trip (RFC 8257, 3.3)."""
+    """Grow at unmarked ACKs; decrease at marked ones, at most once per round trip (RFC 8257, 3.3)."""
     if not event.marked:
         grow(flow, event)
     elif may_decrease(flow, event):
@@ -267,7 +270,7 @@ def follow_delay(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def answer(flow: Any, event: Any) -> None:
-    """Grow or decrease by what an ACK tells of marks or of the queue; without a round trip, grow."""
+    """Grow or decrease according to the ACK's mark or queue; without an RTT sample, grow."""
     if event.rtt_sampled:
         note_rtt_change(flow, event)
         if event.marked:
@@ -282,9 +285,9 @@ def answer(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def note_calm(flow: Any, event: Any, target: float) -> None:
-    """Double the gain, up to its largest after the start, if the queue was short for a moment.
+    """Double the gain, up to ``calm_growth``, if the queue was short for a moment.
 
-    Against the target without noise: of many round trips that vary the least is short in any case.
+    The target is without noise, because the least of many varying round trips is always short.
     """
     gain = flow.state[GAIN]
     if least_queue(flow) < CALM_QUEUE * target:
@@ -293,7 +296,7 @@ def note_calm(flow: Any, event: Any, target: float) -> None:
 
 @njit(forceinline=True)
 def is_at_threshold(flow: Any, queue: float) -> bool:
-    """Return whether laws that respond to marks may keep such a mean queue: others keep longer ones."""
+    """Return whether other laws that respond to marks may keep this mean queue; the rest keep longer ones."""
     state = flow.state
     shown = state[STRETCH] == 0.0 and state[MARKS] > MARKS_SHOWN
     return bool(shown and is_up_to_threshold(flow, queue))
@@ -301,10 +304,11 @@ def is_at_threshold(flow: Any, queue: float) -> bool:
 
 @njit
 def follow_target(flow: Any, event: Any, factor: float) -> None:
-    """Adapt the target to the company of the round; beside other laws multiply the window by marks' factor.
+    """Adapt the target to other laws; beside them, multiply the window by the factor of marks.
 
-    Up to a little above the threshold of marks, where decreases have no effect, marks rule the window from
-    now on. Rounds in vain are counted apart there: those of smaller decreases must not raise the target.
+    If decreases have no effect up to slightly above the marking threshold, marks control the window from now
+    on. Rounds without effect have a separate counter there, because their smaller decreases must not raise
+    the target.
     """
     state = flow.state
     quiet, noise = quiet_target(flow, event), target_of_noise(flow, event)
@@ -339,7 +343,7 @@ def follow_target(flow: Any, event: Any, factor: float) -> None:
 
 @njit(forceinline=True)
 def follow_delay_again(flow: Any) -> None:
-    """Let the delay rule the window, until other decreases are in vain."""
+    """Let the delay control the window, until further decreases have no effect."""
     flow.state[BY_MARKS] = 0.0
     flow.state[IN_VAIN] = 0.0
     flow.state[IN_VAIN_AT_THRESHOLD] = 0.0
@@ -347,7 +351,7 @@ def follow_delay_again(flow: Any) -> None:
 
 @njit
 def end_marked_round(flow: Any) -> None:
-    """Let the delay rule the window again if the queue is far above the threshold of marks."""
+    """Let the delay control the window again if the queue is far above the marking threshold."""
     state = flow.state
     queue = mean_queue(flow)
     state[QUEUE_BEFORE] = queue
@@ -359,7 +363,7 @@ def end_marked_round(flow: Any) -> None:
 
 @njit
 def end_round(flow: Any, event: Any) -> None:
-    """Average the round's marks, and note by what the window is ruled in the next one."""
+    """Update the averages of marks, and choose the target or the control by marks for the next round."""
     state = flow.state
     factor = factor_of_marks(
         flow, parameter(event, MARK_DECREASE), parameter(event, MARKS_MEMORY), MARKS_IGNORED
@@ -387,7 +391,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Compare the round trip with the target, which adapts once per round trip; a drain comes before that."""
+    """Compare the round trip with the target, which adapts once per round trip, unless the flow drains."""
     if drains.is_draining(flow, event):
         keep_little_in_flight(flow, event)
         return
@@ -399,7 +403,7 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Reduce the window, the less, the shorter the queue was."""
+    """Reduce the window, less after a shorter queue."""
     flow.state[LOST] = 1.0
     weight = weight_of_loss(flow, parameter(event, LOSS_LEAST), LOSS_REST)
     decrease_by(flow, event, parameter(event, LOSS_DECREASE) * weight)

@@ -1,17 +1,17 @@
 """Adaptive target: queueing delay around a target that adapts to other laws.
 
-Once a round trip the window follows the queue that the round's delay tells of, as in Swift (Kumar et al.,
-SIGCOMM 2020, section 3): it grows additively below a target and decreases in proportion to the excess above
-it. The target is larger for small windows, which makes shares equal (3.5). Further rules:
+Once per round trip the window follows the queue derived from the mean delay of the round, as in Swift (Kumar
+et al., SIGCOMM 2020, section 3): it grows additively below a target and decreases in proportion to the excess
+above it. The target is larger for small windows, which makes shares equal (3.5). Further rules:
 
-- Others that keep longer queues would take everything. They are noticed, and the target rises; marks and
-  losses are weighed (:mod:`~sysgym.emulator.packets.transports.searched.other_laws`).
+- Flows of other laws that keep longer queues would take all capacity. The law detects them and raises the
+  target. It weights marks and losses (:mod:`~sysgym.emulator.packets.transports.searched.other_laws`).
 - Young flows grow faster and decrease less, so that short flows finish soon (as in PIAS, Bai et al., NSDI
-  2015, where priorities do that).
-- After some round trips without a queue the window grows by a share of itself.
+  2015, which uses priorities).
+- After some round trips without a queue, the window grows by a fraction of itself.
 
-It has 26 constants, in packets, round trips and shares, so that they fit every line. They are the
-transport's parameters: a search over them needs no compilation.
+The law has 26 constants, in packets, round trips and fractions, so that they suit every line rate. They are
+the transport's parameters, so a search over them needs no compilation.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def set_window(flow: Any, event: Any, window: float) -> None:
 
 @njit
 def least_target(flow: Any, event: Any) -> float:
-    """Return the target of the queue, in packets, where there are no other laws."""
+    """Return the target of the queue without other laws, in packets."""
     path = path_packets(flow)
     of_small = parameter(event, TARGET_OF_SMALL) / math.sqrt(max(flow.state[WINDOW], SMALLEST_TARGETED))
     return float(parameter(event, TARGET) + of_small + parameter(event, TARGET_OF_PATH) * path)
@@ -202,7 +202,7 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Reduce the window, the less, the shorter the queue was."""
+    """Reduce the window, less after a shorter queue."""
     state = flow.state
     state[LOST] = 1.0
     weight = weight_of_loss(flow, parameter(event, LOSS_LEAST), parameter(event, LOSS_REST))

@@ -71,9 +71,9 @@ OUTPUT_BIAS = OUTPUT_WEIGHTS + N_OUTPUTS * N_HIDDEN
 N_PARAMETERS = OUTPUT_BIAS + N_OUTPUTS
 
 GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
-MOST_WINDOW = 65535.0  # packets; a window that is not the limit would double for ever
+MOST_WINDOW = 65535.0  # packets; corrections would otherwise double an unused window without end
 FIRST_PACE = 2.0  # windows per round trip, as Linux paces slow start
-LEAVES_SLOW_START = 0.9  # a correction below this ends it, as a mark does
+LEAVES_SLOW_START = 0.9  # a factor of the window below this ends slow start, as a mark does
 
 # Slots of flow.state, beside those of rounds.
 CORRECTION = OWN  # log2

@@ -1,7 +1,7 @@
-"""Rounds of laws that decide once per round trip, over a window that may be a fraction of a packet.
+"""Rounds of laws that decide once per round trip, with windows that may be fractions of a packet.
 
 The kernel's form is ``emulator/linux/bpf/rounds.h``, with ``decisions/rtt_change.h``. A law that uses these
-functions keeps the slots below in ``flow.state``, and its own from :data:`OWN` on.
+functions keeps the slots below in ``flow.state``; its own slots begin at :data:`OWN`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ RTT_SAMPLES = 6
 RTT_LEAST_NS = 7
 LOST = 8
 DELIVERED = 9  # so far, packets
-RTT_BEFORE_NS = 10  # the last sample, for laws that ask for changes
-RTT_CHANGE_NS = 11  # average of changes from a sample to the next
+RTT_BEFORE_NS = 10  # previous sample, for laws that call note_rtt_change()
+RTT_CHANGE_NS = 11  # average change from one sample to the next
 OWN = 12
 
 RTT_CHANGE_GAIN = 1.0 / 16.0
@@ -60,7 +60,7 @@ def count_ack(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def note_rtt_change(flow: Any, event: Any) -> None:
-    """Average the change of the round trip since the last sample."""
+    """Update the average change of the round-trip time from one sample to the next."""
     state = flow.state
     if state[RTT_BEFORE_NS] > 0.0:
         change_ns = abs(event.rtt_ns - state[RTT_BEFORE_NS])
@@ -70,13 +70,13 @@ def note_rtt_change(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def rtt_change_packets(flow: Any) -> float:
-    """Return the average change of the round trip, in packets of the line."""
+    """Return the average change of the round-trip time, in packets at line rate."""
     return float(line_packets_per_ns(flow) * flow.state[RTT_CHANGE_NS])
 
 
 @njit(forceinline=True)
 def round_is_over(flow: Any) -> bool:
-    """Return whether all packets of the round are acknowledged, and one of them gave a round trip."""
+    """Return whether all packets of the round are acknowledged, with at least one RTT sample."""
     return bool(flow.una > flow.state[ROUND_END] and flow.state[RTT_SAMPLES] > 0.0)
 
 
@@ -88,50 +88,50 @@ def marked_share(flow: Any) -> float:
 
 @njit(forceinline=True)
 def line_packets_per_ns(flow: Any) -> float:
-    """Return the packets that the flow's line sends in a nanosecond."""
+    """Return the line rate of the flow in packets per nanosecond."""
     return float(flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes))
 
 
 @njit(forceinline=True)
 def path_packets(flow: Any) -> float:
-    """Return the packets of the flow's line that the empty path holds."""
+    """Return the bandwidth-delay product of the empty path at line rate, in packets."""
     return float(line_packets_per_ns(flow) * flow.base_rtt_ns)
 
 
 @njit(forceinline=True)
 def present_queue(flow: Any, event: Any) -> float:
-    """Return the queue, in packets of the line, that the ACK's round trip tells of."""
+    """Return the queue that corresponds to the ACK's round-trip time, in packets at line rate."""
     return float(line_packets_per_ns(flow) * max(event.rtt_ns - float(flow.base_rtt_ns), 0.0))
 
 
 @njit(forceinline=True)
 def present_rtt_ns(flow: Any) -> float:
-    """Return the smoothed round trip, or that of the empty path if it is longer."""
+    """Return the smoothed round-trip time, at least that of the empty path."""
     return max(flow.srtt_ns, float(flow.base_rtt_ns))
 
 
 @njit(forceinline=True)
 def pacing_rtt_ns(flow: Any, event: Any) -> float:
-    """Return the round trip by which to pace after an ACK: that of the empty path if the ACK gives none.
+    """Return the round-trip time for pacing after an ACK: that of the empty path without an RTT sample.
 
-    So it is while losses are repaired without timestamps. After a time-out the smoothed round trip is that of
-    the queue before it.
+    ACKs have no sample while losses are repaired without timestamps. After a time-out, the smoothed
+    round-trip time is still that of the queue before the time-out.
     """
     return present_rtt_ns(flow) if event.rtt_sampled else float(flow.base_rtt_ns)
 
 
 @njit(forceinline=True)
 def bound_window(flow: Any, window: float, most: float, together: int = 1) -> None:
-    """Set the window within its bounds; at least ``together`` packets are in flight at a time."""
+    """Set the window within its bounds; at least ``together`` packets may be in flight."""
     flow.state[WINDOW] = min(max(window, LEAST_WINDOW), most)
     flow.cwnd = max(flow.state[WINDOW], together)
 
 
 @njit(forceinline=True)
 def pace_window(flow: Any, pace: float, rtt_ns: float, together: int = 1) -> None:
-    """Pace the window at so many windows per round trip; below ``together`` packets, at the window's rate.
+    """Pace at ``pace`` windows per round trip; below ``together`` packets, at one window per round trip.
 
-    So many packets then leave together.
+    Below ``together`` packets, that many packets leave together.
     """
     small = flow.state[WINDOW] < together
     if small:
@@ -142,7 +142,7 @@ def pace_window(flow: Any, pace: float, rtt_ns: float, together: int = 1) -> Non
 
 @njit(forceinline=True)
 def grow_window(flow: Any, event: Any, growth: float) -> None:
-    """Double in slow start, else grow by so many packets per round trip, if the flow is window-limited."""
+    """Double in slow start, else grow by ``growth`` packets per round trip, if window-limited."""
     window = flow.state[WINDOW]
     if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
         return
