@@ -9,7 +9,14 @@ import numpy as np
 
 from sysgym.agents.arguments import in_range
 from sysgym.agents.protocol import world_of
-from sysgym.emulator.bursts.multiplexing import ACTIONS, BATCHES, MOST_PIECES, outcomes
+from sysgym.emulator.bursts.multiplexing import (
+    ACTIONS,
+    BATCHES,
+    ENDS,
+    MOST_PIECES,
+    interference_of,
+    outcomes,
+)
 from sysgym.envs.bursts.mux import BurstMux
 from sysgym.envs.bursts.observation import MUX_COLUMNS
 from sysgym.scenarios.errors import SysgymError
@@ -136,16 +143,18 @@ class ModelBased:
             SysgymError: If the environment is of another class.
         """
         self._world = world_of(env, self.name, BurstMux)
-        self._estimate = self._world.drawn.background.interference
+        background = self._world.drawn.background
+        self._estimate = background.interference
+        self._ends = outcomes(self._world.episode.gaps, background, ENDS)
         self._action = 0
 
     def act(self, observation: Any) -> int:
         """Return the best action by the estimate."""
         gaps, background = self._world.episode.gaps, self._world.drawn.background
         if self._action:
-            at_ends = outcomes(gaps, background, np.array([0.0, 1.0])).slowdown[:, self._action]
-            seen = (1.0 + float(observation[_SLOWDOWN]) - at_ends[0]) / (at_ends[1] - at_ends[0])
-            self._estimate += (1.0 - self.memory) * (max(seen, 0.0) - self._estimate)
+            slowdown = 1.0 + float(observation[_SLOWDOWN])
+            seen = interference_of(self._ends, self._action, slowdown)
+            self._estimate += (1.0 - self.memory) * (seen - self._estimate)
         expected = outcomes(gaps, background, np.array([self._estimate]))
         self._action = int(expected.worth(background.most_slowdown - self.margin)[0].argmax())
         return self._action

@@ -3,13 +3,19 @@
 Model, all of it assumed: background work comes in pieces, of which each GPU keeps some outstanding at low
 priority.
 
-- A GPU that a layer does not use is idle for the layer's time. With P pieces outstanding it starts a piece
-  ``launch_s / P`` after the one before, so that pieces fill ``piece / (piece + launch / P)`` of a gap.
-- The piece that runs when the gap ends is finished first. The foreground waits for the last of the GPUs that
-  it gets back: of n residual times, uniform in a piece, the largest is ``piece * n / (n + 1)``.
-- On GPUs that the foreground uses, each outstanding piece slows it by ``interference``, which drifts.
+- On GPUs that the foreground uses, each outstanding piece slows it by ``interference``, which drifts. All
+  layers take longer by this share, and background work has the time by which they do.
+- A GPU that a layer does not use is idle for the layer's time, slowed like the layer. With P pieces
+  outstanding it starts a piece ``launch_s / P`` after the one before, so that pieces fill
+  ``piece / (piece + launch / P)`` of a gap.
+- A piece runs whenever a gap ends, and is finished first. The foreground waits for the last of the GPUs that
+  it gets back: of n residual times, uniform in a piece, the largest is ``piece * n / (n + 1)`` and the sum
+  ``piece * n / 2``. A GPU whose piece ends earlier is idle until the last one's, and so are those that the
+  foreground has; GPUs that it does not need yet go on with pieces, as in the rest of their gap.
 - A piece of batch b takes ``piece_s * b / 16``, but no less than half of ``piece_s``, and trains
   ``b / (b + small_batch)`` of what a piece of unlimited batch would in the same time.
+
+So the time of every GPU is that of the foreground without background work, of pieces, or idle.
 """
 
 from __future__ import annotations
@@ -35,6 +41,9 @@ LEAST_SIZE = 0.5
 EXCESS_WEIGHT = 10.0
 """Weight of a slowdown beyond the limit."""
 
+ENDS = np.array([0.0, 1.0])
+"""Interferences whose outcomes give those of any other."""
+
 STREAM = 0xB60
 """Random stream of the interference and of the measurements."""
 
@@ -48,6 +57,7 @@ class Gaps(NamedTuple):
         busy_share: Share of the time of all GPUs that the foreground uses.
         lengths_s: Idle spans of each GPU, as long as it has nothing to do, shape (n_gaps,).
         returns: GPUs that the foreground gets back at the same moment, by event, shape (n_returns,).
+        staying: GPUs that stay in their gap at that moment, by event.
     """
 
     iteration_s: float
@@ -55,6 +65,7 @@ class Gaps(NamedTuple):
     busy_share: float
     lengths_s: FloatArray
     returns: FloatArray
+    staying: FloatArray
 
 
 class Window(NamedTuple):
@@ -105,6 +116,7 @@ def gaps_of(plan: IntArray, cost: PlanCost, layers: Layers) -> Gaps:
         cost.gpu_s / (most * cost.iteration_s),
         np.array(lengths),
         np.array(list(returns.values()), np.float64),
+        most - used[list(returns)],
     )
 
 
@@ -141,17 +153,30 @@ def outcomes(gaps: Gaps, background: Background, interference: FloatArray) -> Ou
     piece_s = background.piece_s * size
     efficiency = np.where(works, batch / np.maximum(batch + background.small_batch, 1e-9), 0.0)
     best = BATCHES[-1] / (BATCHES[-1] + background.small_batch)
-    all_s = gaps.gpus * gaps.iteration_s
-    idle_s = float(gaps.lengths_s.sum())
-    late = float((gaps.returns / (gaps.returns + 1.0)).sum())
-    residual = float((gaps.returns**2 / (gaps.returns + 1.0)).sum())
     spacing_s = piece_s + background.launch_s / np.maximum(pieces, 1.0)
     filled = np.where(works, piece_s / np.maximum(spacing_s, 1e-12), 0.0)
     slowed = interference[:, None] * pieces * size
-    slowdown = 1.0 + slowed + piece_s * late / gaps.iteration_s
-    done_s = idle_s * filled + piece_s * residual + slowed * gaps.busy_share * all_s
-    done = np.minimum(done_s / (all_s * slowdown), 1.0) * efficiency / best
-    return Outcomes(slowdown, done, idle_s * (1.0 - filled) / (all_s * slowdown))
+    last = gaps.returns / (gaps.returns + 1.0)
+    slowdown = 1.0 + slowed + piece_s * last.sum() / gaps.iteration_s
+    used_s = gaps.busy_share * gaps.gpus * gaps.iteration_s
+    gaps_s = gaps.lengths_s.sum() * (1.0 + slowed) + piece_s * (gaps.staying * last).sum()
+    waiting_s = piece_s * ((gaps.gpus - gaps.staying) * last - gaps.returns / 2.0).sum()
+    done_s = slowed * used_s + filled * gaps_s + piece_s * gaps.returns.sum() / 2.0
+    idle_s = (1.0 - filled) * gaps_s + waiting_s
+    all_s = gaps.gpus * gaps.iteration_s * slowdown
+    return Outcomes(slowdown, done_s / all_s * efficiency / best, idle_s / all_s)
+
+
+def interference_of(ends: Outcomes, action: int, slowdown: float) -> float:
+    """Return the interference with which an action leads to a slowdown; no less than 0.
+
+    Args:
+        ends: Outcomes at the interferences :data:`ENDS`, between which the slowdown is linear.
+        action: Index of :data:`ACTIONS`; not 0, which has the same slowdown under any interference.
+        slowdown: Time of an iteration over that without background work.
+    """
+    without, with_one = ends.slowdown[:, action]
+    return max(float((slowdown - without) / (with_one - without)), 0.0)
 
 
 class Multiplexing:
@@ -186,6 +211,7 @@ class Multiplexing:
         self.outcomes = outcomes(self.gaps, background, self.interference)
         self.worth: FloatArray = self.outcomes.worth(background.most_slowdown)
         self.windows: list[Window] = []
+        self._ends = outcomes(self.gaps, background, ENDS)
 
     @property
     def over(self) -> bool:
@@ -198,6 +224,19 @@ class Multiplexing:
         if not self.windows:
             return 1.0
         return float(self.windows[-1].slowdown * self._noise[len(self.windows) - 1])
+
+    @property
+    def measured_shares(self) -> tuple[float, float]:
+        """Background work and idle share of the last window, as they follow from the measured slowdown."""
+        last = self.windows[-1] if self.windows else None
+        if last is None or last.batch == 0:
+            return 0.0, 1.0 - self.gaps.busy_share
+        action = ACTIONS.index((last.batch, last.pieces))
+        interference = interference_of(self._ends, action, self.measured_slowdown)
+        # Times are linear in the interference, so shares are means weighted by the time of an iteration.
+        weights = np.array([1.0 - interference, interference]) * self._ends.slowdown[:, action]
+        background = weights @ self._ends.background[:, action] / weights.sum()
+        return float(background), float(weights @ self._ends.idle_share[:, action] / weights.sum())
 
     def step(self, action: int) -> Window:
         """Run a window with an action, an index of :data:`ACTIONS`; return what happened."""

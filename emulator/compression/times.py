@@ -2,7 +2,8 @@
 
 Without compression the gradient is exchanged in buckets while the backward pass runs, and only the last
 bucket is left after it: ``T = max(g C, (k - 1) AR(b)) + AR(b_last)`` for a backward pass of C seconds, k
-buckets of b bytes, and an overlap that slows the backward pass by a factor g. So it is with 16 bits a value.
+buckets of b bytes, and an overlap that slows the backward pass by a factor g; a single bucket overlaps
+nothing, and g is 1. So it is with 16 bits a value.
 Every other method encodes when the backward pass has ended, exchanges, and decodes:
 ``T = C + E + exchange``. PowerSGD sums two factors by all-reduces; the values and indices of Top-K, and the
 signs, differ between workers and are gathered from all, which takes longer the more there are.
@@ -109,7 +110,8 @@ def iteration_time_s(job: Job, method: int, goodput_bps: float, workers: int, ba
         bucket_s = ring_time_s(ALL_REDUCE, workers, bucket_bytes, bandwidth, job.latency_s)
         last_bytes = size_bytes - (buckets - 1) * bucket_bytes
         last_s = ring_time_s(ALL_REDUCE, workers, last_bytes, bandwidth, job.latency_s)
-        overlapped_s = max(job.overlap_slowdown * backward_s, (buckets - 1) * bucket_s)
+        slowdown = job.overlap_slowdown if buckets > 1 else 1.0
+        overlapped_s = max(slowdown * backward_s, (buckets - 1) * bucket_s)
         return float(job.forward_s + overlapped_s + last_s + encoding_s)
     after_s = encoding_s + exchange_s(job, method, goodput_bps, workers)
     return float(job.forward_s + backward_s + after_s)

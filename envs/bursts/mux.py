@@ -32,7 +32,8 @@ class BurstMux(DiscreteEnv[BurstScenario]):
     fewer of them. Background training fills these gaps with pieces of work at low priority. Larger batches
     and more outstanding pieces use the gaps better, but slow the foreground down more: it waits for running
     pieces when it needs a GPU back, and its own layers take longer. The size of this slowdown is unknown and
-    drifts; only the slowdown of the last window is measured, with an error.
+    drifts; only the slowdown of the last window is measured, with an error, and background work and idle share
+    are observed as they follow from the measured slowdown.
 
     A step is a window of length `control.interval_s`. The model of the gaps is an assumption, described in
     `sysgym.emulator.bursts.multiplexing`.
@@ -50,8 +51,8 @@ class BurstMux(DiscreteEnv[BurstScenario]):
     | --- | --- | --- |
     | `slowdown` | slowdown of the foreground, measured in the last window | ratio less 1 |
     | `slowdown_mean` | moving mean of the slowdown, weight 0.9 for the past | ratio less 1 |
-    | `background` | background work of the last window | share of all GPUs |
-    | `idle` | idle share of the last window | share |
+    | `background` | background work of the last window, by the measured slowdown | share of all GPUs |
+    | `idle` | idle share of the last window, by the measured slowdown | share |
     | `idle_alone` | idle share without background work | share |
     | `gap` | mean length of a gap | log10 of ms |
     | `iteration` | iteration without background work | log10 of ms |

@@ -110,8 +110,10 @@ MUX_COLUMNS: dict[str, Column] = {
     "slowdown_mean": Column(
         "moving mean of the slowdown, weight 0.9 for the past", "ratio less 1", 0.0, MOST
     ),
-    "background": Column("background work of the last window", "share of all GPUs", 0.0, 1.0),
-    "idle": Column("idle share of the last window", "share", 0.0, 1.0),
+    "background": Column(
+        "background work of the last window, by the measured slowdown", "share of all GPUs", 0.0, 1.0
+    ),
+    "idle": Column("idle share of the last window, by the measured slowdown", "share", 0.0, 1.0),
     "idle_alone": Column("idle share without background work", "share", 0.0, 1.0),
     "gap": Column("mean length of a gap", "log10 of ms", -MOST, MOST),
     "iteration": Column("iteration without background work", "log10 of ms", -MOST, MOST),
@@ -131,8 +133,9 @@ class MuxState(NamedTuple):
         slowdown_mean: Moving mean of the same.
         gaps: Idle time of the foreground's plan.
         piece_s: Duration of a piece of background work at the largest batch.
-        background: Background work of the last window, as a share of all GPUs.
-        idle_share: Idle share of the last window.
+        background: Background work of the last window, as a share of all GPUs, as it follows from the
+            measured slowdown.
+        idle_share: Idle share of the last window, likewise.
         batch: Background batch of the last window; 0 before the first.
         pieces: Pieces outstanding in the last window.
         windows_left: Share of the windows that are left.
@@ -151,15 +154,15 @@ class MuxState(NamedTuple):
 
 def mux_state_of(episode: Multiplexing, slowdown_mean: float) -> MuxState:
     """Return what an agent may know of an episode, with its moving mean of the measured slowdown."""
-    idle_alone = 1.0 - episode.gaps.busy_share
+    background, idle_share = episode.measured_shares
     last = episode.windows[-1] if episode.windows else None
     return MuxState(
         episode.measured_slowdown,
         slowdown_mean,
         episode.gaps,
         episode.scenario.background.piece_s,
-        0.0 if last is None else last.background,
-        idle_alone if last is None else last.idle_share,
+        background,
+        idle_share,
         0 if last is None else last.batch,
         0 if last is None else last.pieces,
         1.0 - len(episode.windows) / len(episode.interference),

@@ -56,19 +56,21 @@ class GradCompress(DiscreteEnv[CompressionScenario]):
     ## Observation Space
 
     `Box`, float32, shape (29,). The job has run one window without compression before the first step, from
-    which the first measurements come.
+    which the first measurements come. Times and progress are exact, as a job's clock and counter are; only
+    the goodput has an error. An agent that knows the cost model can compute the goodput of the last window
+    from the time of an iteration.
 
     | Column of the observation | Meaning | Unit |
     | --- | --- | --- |
     | `gradient` | gradient of a worker at 32 bits per value | log10 of MB |
     | `backward` | backward pass of the slowest worker, last window | log10 of 100 ms |
     | `workers` | workers, last window | log2 |
-    | `goodput` | goodput measured in the last window | log10 of Gbit/s |
+    | `goodput` | goodput measured in the last window, with an error | log10 of Gbit/s |
     | `goodput_mean` | mean of that logarithm over the last 10 windows | log10 of Gbit/s |
     | `goodput_sd` | standard deviation of that logarithm over these windows | log10 |
-    | `iteration` | time of an iteration, last window | log10 of 100 ms |
+    | `iteration` | time of an iteration, last window, exact | log10 of 100 ms |
     | `waiting` | share of that time outside forward and backward pass | share |
-    | `progress` | progress of the job | share |
+    | `progress` | progress of the job, exact | share |
     | `critical` | the training is in a critical phase | 0 or 1 |
     | `phase_left` | progress until the phase ends | share of the job |
     | `uses_none` | method of the last window: no compression | 0 or 1 |

@@ -126,10 +126,19 @@ def test_buckets_one_by_one_take_as_long_as_the_closed_form(
     sizes = [bucket] * whole + [n - whole * bucket]
     bandwidth = 1e9 * gbits / 8
     ring = [2 * (workers - 1) * (size / workers / bandwidth + latency_s) for size in sizes]
-    expected_s = max(1.07 * backward_s, sum(ring[:-1])) + ring[-1]
+    slowdown = 1.07 if len(sizes) > 1 else 1.0  # a single bucket overlaps nothing
+    expected_s = max(slowdown * backward_s, sum(ring[:-1])) + ring[-1]
     made = job(**{"job.bucket_bytes": bucket, "network.latency_s": latency_s})
     assert iteration_time_s(made, NONE, 1e9 * gbits, workers, backward_s) == pytest.approx(expected_s)
     assert exchange_s(made, NONE, 1e9 * gbits, workers) == pytest.approx(sum(ring))
+
+
+@pytest.mark.parametrize("bucket", [97e6, 1e9])
+def test_a_gradient_in_one_bucket_slows_no_backward_pass(bucket: float) -> None:
+    ring_s = 2 * 31 / 32 * 97e6 / (5e9 / 8)
+    found = times_ms(5.0, 32, **{"job.bucket_bytes": bucket})
+    assert found[NONE] == pytest.approx(1e3 * (BACKWARD_S + ring_s))
+    assert found[HALF_PRECISION] == pytest.approx(1e3 * (BACKWARD_S + 0.001 + ring_s / 2))
 
 
 @given(workers=st.integers(2, 200), size=st.floats(1.0, 1e12), latency_s=st.floats(0.0, 1e-2))

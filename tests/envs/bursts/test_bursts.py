@@ -124,6 +124,22 @@ def test_the_observation_of_a_window_is_of_the_past() -> None:
     assert 2.0 ** before[env.observation_index.index("batch")] - 1.0 == pytest.approx(ACTIONS[7][0])
 
 
+def test_no_column_of_a_window_is_more_exact_than_the_measured_slowdown() -> None:
+    """Two episodes that differ in the truth, but not in what is measured, look the same."""
+    env = make("burst-mux")
+    env.reset(seed=4)
+    for action in (7, 20, 0):
+        env.step(action)
+        before = env.observer.observe(env._state())
+        episode, last = env.episode, env.episode.windows[-1]
+        now = len(episode.windows) - 1
+        episode.windows[-1] = last._replace(slowdown=1.1 * last.slowdown, background=0.123, idle_share=0.045)
+        episode._noise[now] /= 1.1
+        np.testing.assert_allclose(env.observer.observe(env._state()), before, rtol=1e-5)
+        episode.windows[-1] = last
+        episode._noise[now] *= 1.1
+
+
 @either
 def test_it_can_be_pickled_in_the_middle(scenario: str) -> None:
     env = make(scenario)
