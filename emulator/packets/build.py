@@ -116,11 +116,12 @@ class Assembly:
         """Check that buffers have room for the data that a port sends until it obeys a pause request.
 
         This time is the cable's delay in both directions, plus the packets being sent at its two ends, plus
-        jitter.
+        jitter of the data and of the pause frame.
         """
         topology, queue = self.topology, self.scenario.queue
         mtu_bytes = self.scenario.transport.mtu_bytes
-        delays_s = 2 * topology.link_delay_s + self._jitter_s()
+        jitter_s = self._jitter_s()
+        delays_s = 2 * topology.link_delay_s + jitter_s + jitter_s[np.arange(self.n_links) ^ 1]
         overshoot_bytes = delays_s * topology.link_rate_bps / 8 + 3 * mtu_bytes + FRAME_BYTES
         link = int(np.argmax(overshoot_bytes))
         room_bytes = queue.buffer_bytes - (queue.pfc_pause_bytes or 0)

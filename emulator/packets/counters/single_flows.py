@@ -12,7 +12,10 @@ from numba import njit
 
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.counters.rows import FlowCounters
-from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
+from sysgym.emulator.packets.engine.event_queue.queue import push
+from sysgym.emulator.packets.engine.event_queue.tournament import remove
+from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source
+from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS, ns_per_byte_q20
 from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, host_at, world_at
 
@@ -76,11 +79,17 @@ def multiply_window(world: Any, flow_id: int, factor: float) -> None:
 
 @njit(forceinline=True)
 def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
-    """Set a flow's pacing rate, from the next packet on."""
+    """Set a flow's pacing rate while the event loop does not run; a waiting packet is rescheduled."""
     flow = flow_at(world.flows, flow_id)
     flow.pacing_rate_bps = rate_bps
     flow.pace_in_force_bps = rate_bps
     flow.pace_ns_per_byte_q20 = int(ns_per_byte_q20(rate_bps))
+    lasts_ns = (flow.paced_bytes * flow.pace_ns_per_byte_q20) >> FIXED_POINT_BITS
+    flow.next_send_ns = max(flow.paced_since_ns + lasts_ns, world.now_ns)
+    if flow.begun and flow.pace_armed:
+        source = flow_source(world, flow_id, FLOW_SENDS)
+        remove(world, source)
+        push(world, event_key(flow.next_send_ns, source))
 
 
 @cached_kernel()

@@ -89,8 +89,7 @@ def ready_ns(world: Any, host: Any, now_ns: int) -> int:
     if host.cap_ns_per_byte_q20 > 0:
         since_ns = serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20)
         capped_ns = max(now_ns, host.last_sent_ns + since_ns)
-        if not world.rates_change:  # otherwise the card may be slower than the cap
-            return capped_ns
+    # Below the cap the card can still be busy: ACKs use it, too, and its rate may change.
     busy_until_ns = link_at(world.links, host.uplink).busy_until_ns
     if busy_until_ns - now_ns <= host.backlog_limit_ns:
         return capped_ns

@@ -49,7 +49,9 @@ def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
     """Apply the pacing rate that a callback may have written; 0 means none.
 
     The waiting packet is rescheduled, as in a network card's rate limiter. Otherwise a rate cut would take
-    effect one packet late, which is several round trips for a very slow flow.
+    effect one packet late, which is several round trips for a very slow flow. After a raise the next packet
+    leaves at the time that was scheduled before, because the event queue cannot move an event forward while
+    it runs.
     """
     rate_bps = flow.pacing_rate_bps
     if rate_bps == flow.pace_in_force_bps:

@@ -73,15 +73,15 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
     backlog_ns = integrate_backlog(link, now_ns)
     size_bytes = packet.size_bytes
     after_ns = backlog_ns + serialisation_ns(size_bytes, link.ns_per_byte_q20)
+    verdict = NOT_MARKED
+    if extras is not None and world.red:  # every arrival counts in the average, also that of a full buffer
+        port = port_at(world.ports, link_id)
+        verdict = red_verdict(world, link, port, port, link.busy_until_ns, packet, backlog_ns, now_ns)
     if after_ns > link.buffer_ns:
         refuse(world, link, slot)
         return
     marked = backlog_ns > link.mark_above_ns
     if extras is not None:
-        verdict = NOT_MARKED
-        if world.red:
-            port = port_at(world.ports, link_id)
-            verdict = red_verdict(world, link, port, port, link.busy_until_ns, packet, backlog_ns, now_ns)
         if verdict == REFUSED:
             refuse(world, link, slot)
             return

@@ -109,6 +109,8 @@ class Transport:
             answers CE marks, as in DCQCN; 0: no notifications.
         ecn_capable: Whether its packets may be marked (ECT).
         rate_driven: Whether its rate is set externally, so that a host always has a cap.
+        overwrites_window: Whether it derives ``cwnd`` from its own state at every ACK, so that a window that
+            an agent sets lasts until the next ACK only.
         recovery: Loss recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``, if the scenario's
             ``transport.loss_detection`` is ``"dupack"``; its other values take precedence. ``"told"``: the
             receiver reports trimmed packets to the sender, or requests missing ones (:class:`Receiver`).
@@ -143,6 +145,7 @@ class Transport:
     reference: str = ""
     ecn_capable: bool = False
     rate_driven: bool = False
+    overwrites_window: bool = False
     recovery: Literal["new_reno", "sack", "told"] = "sack"
     sets_window_in_recovery: bool = False
     receiver: Receiver | None = None

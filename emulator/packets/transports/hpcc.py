@@ -150,5 +150,6 @@ HPCC = Transport(
     on_ack=on_ack,
     on_loss=on_loss,
     on_timeout=on_timeout,
+    overwrites_window=True,
     needs_int=True,
 )

@@ -158,6 +158,7 @@ def swift_transport(parameters: Iterable[float], name: str = "swift") -> Transpo
         on_ack=on_ack,
         on_loss=on_loss,
         on_timeout=on_timeout,
+        overwrites_window=True,
         parameters=checked_values(name, CONSTANTS, parameters),
         constants=CONSTANTS,
     )

@@ -92,7 +92,7 @@ class FabricArrays(NamedTuple):
     host_downlink: NDArray[np.int64]
     port_rate_bps: FloatArray
     line_rate_bps: FloatArray
-    buffer_bytes: float
+    port_buffer_bytes: FloatArray
     payload_fraction: float
     base_rtt_s: float
 
@@ -220,9 +220,9 @@ def _ports(
         out[PORT.accepted_packets, port] = accepted
         out[PORT.marked_packets, port] = marked
         out[PORT.dropped_packets, port] = dropped
-        out[PORT.queue, port] = queue_bytes / fabric.buffer_bytes
-        out[PORT.queue_mean, port] = mean_bytes / fabric.buffer_bytes
-        out[PORT.queue_max, port] = max_bytes / fabric.buffer_bytes
+        out[PORT.queue, port] = queue_bytes / fabric.port_buffer_bytes[port]
+        out[PORT.queue_mean, port] = mean_bytes / fabric.port_buffer_bytes[port]
+        out[PORT.queue_max, port] = max_bytes / fabric.port_buffer_bytes[port]
         out[PORT.queue_delay, port] = delay_s / (delay_s + fabric.base_rtt_s)
         out[PORT.mark_fraction, port] = _share(marked, accepted)
         out[PORT.drop_fraction, port] = _share(dropped, accepted + dropped)

@@ -35,7 +35,9 @@ class Fabric:
         port_rate_bps: Rate of every switch port, shape (n_ports,).
         line_rate_bps: Rate of every host's uplink, shape (n_hosts,).
         exit_ports: Whether a switch port leads to a host, shape (n_ports,).
-        buffer_bytes: Buffer size of every switch port.
+        buffer_bytes: Buffer size of the scenario's switch ports.
+        port_buffer_bytes: Bytes that can wait at each switch port: its buffer for each class and, with
+            priority flow control, for each link into the switch; shape (n_ports,).
         ecn_threshold_bytes: Queue length above which arriving packets are marked; None: no marking.
         payload_fraction: Share of payload in a full-size packet.
         base_rtt_s: Round-trip time of one full-size packet and its ACK over the longest of the shortest
@@ -50,6 +52,7 @@ class Fabric:
     line_rate_bps: FloatArray
     exit_ports: NDArray[np.bool_]
     buffer_bytes: float
+    port_buffer_bytes: FloatArray
     ecn_threshold_bytes: float | None
     payload_fraction: float
     base_rtt_s: float
@@ -73,7 +76,7 @@ class Fabric:
             host_downlink=np.asarray(self.topology.host_downlink, dtype=np.int64),
             port_rate_bps=self.port_rate_bps,
             line_rate_bps=self.line_rate_bps,
-            buffer_bytes=self.buffer_bytes,
+            port_buffer_bytes=self.port_buffer_bytes,
             payload_fraction=self.payload_fraction,
             base_rtt_s=self.base_rtt_s,
         )
@@ -82,9 +85,9 @@ class Fabric:
         """Return whether measurements are the same with either fabric."""
         return (
             self.port_names == other.port_names
-            and self.buffer_bytes == other.buffer_bytes
             and self.payload_fraction == other.payload_fraction
             and self.base_rtt_s == other.base_rtt_s
+            and np.array_equal(self.port_buffer_bytes, other.port_buffer_bytes)
             and np.array_equal(self.port_rate_bps, other.port_rate_bps)
             and np.array_equal(self.line_rate_bps, other.line_rate_bps)
         )
@@ -105,12 +108,24 @@ class Fabric:
             line_rate_bps=np.asarray(topology.link_rate_bps[topology.host_uplink], dtype=np.float64),
             exit_ports=np.asarray(topology.to_host[ports], dtype=np.bool_),
             buffer_bytes=float(scenario.queue.buffer_bytes),
+            port_buffer_bytes=_port_buffers_bytes(scenario, topology),
             ecn_threshold_bytes=scenario.queue.ecn_threshold_bytes,
             payload_fraction=1.0 - scenario.transport.header_bytes / scenario.transport.mtu_bytes,
             base_rtt_s=longest_round_trip_s(
                 topology, scenario.transport.mtu_bytes, scenario.transport.ack_bytes
             ),
         )
+
+
+def _port_buffers_bytes(scenario: CongestionScenario, topology: Topology) -> FloatArray:
+    """Return the bytes that can wait at each switch port, shape (n_ports,)."""
+    queue, ports = scenario.queue, topology.switch_ports
+    own_bytes = topology.link_buffer_bytes[ports]
+    found = np.where(np.isnan(own_bytes), float(queue.buffer_bytes), own_bytes) * queue.classes
+    if queue.pfc_pause_bytes is not None:
+        links_into = np.bincount(topology.link_target, minlength=len(topology.node_names))
+        found *= links_into[topology.link_source[ports]]
+    return np.asarray(found, np.float64)
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,8 @@ def gini_coefficient(values: FloatArray) -> float:
 
 
 def _longest_queue(interval: Interval) -> float:
-    """Return Iroko's q: the largest queue of a switch port as a share of the buffer."""
-    return float(interval.queue_bytes.max(initial=0.0)) / interval.fabric.buffer_bytes
+    """Return Iroko's q: the largest share of a switch port's buffer that is filled."""
+    return float((interval.queue_bytes / interval.fabric.port_buffer_bytes).max(initial=0.0))
 
 
 @register_reward("action", terms=("action",))
@@ -126,8 +126,8 @@ def action(interval: Interval, weights: Weights) -> dict[str, float]:
 
 @register_reward("queue", terms=("queue",))
 def queue(interval: Interval, weights: Weights) -> dict[str, float]:
-    """Iroko: negative square of the sum of all queues."""
-    return {"queue": -((float(interval.queue_bytes.sum()) / interval.fabric.buffer_bytes) ** 2)}
+    """Iroko: negative square of the sum of all queues, each as a share of its buffer."""
+    return {"queue": -(float((interval.queue_bytes / interval.fabric.port_buffer_bytes).sum()) ** 2)}
 
 
 @register_reward("std_dev", terms=("std_dev",))
@@ -182,7 +182,7 @@ def iroko_paper(interval: Interval, weights: Weights) -> dict[str, float]:
     received_bits = interval.arrived_bytes * 8.0
     seconds = float(interval.duration_s)
     bandwidth = float((received_bits / fabric.line_rate_bps).sum()) / seconds if seconds > 0.0 else 0.0
-    squares = float(np.square(interval.queue_bytes / fabric.buffer_bytes).sum())
+    squares = float(np.square(interval.queue_bytes / fabric.port_buffer_bytes).sum())
     return {
         "bandwidth": bandwidth,
         "queue": -(fabric.n_ports / fabric.n_hosts) * squares,

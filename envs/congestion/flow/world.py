@@ -180,7 +180,7 @@ def sender_transport(preset: Preset, transport: str | Transport, flow: Flow) -> 
 
     Raises:
         UnknownName: If there is no such transport.
-        SysgymError: If the preset multiplies a window and the transport has none.
+        SysgymError: If the preset multiplies a window, and the transport has none or overwrites it.
     """
     found = get_transport(transport) if isinstance(transport, str) else transport
     if not preset.window:
@@ -191,6 +191,12 @@ def sender_transport(preset: Preset, transport: str | Transport, flow: Flow) -> 
         raise SysgymError(
             f'the preset "{preset.name}" multiplies a window, but the transport "{found.name}" has none;'
             " use cubic, dctcp or another law with a window"
+        )
+    if found.overwrites_window:
+        raise SysgymError(
+            f'the preset "{preset.name}" multiplies the window, but the transport "{found.name}" derives it'
+            " from its own state at every ACK, so that actions would have no effect; use cubic, dctcp or"
+            " another law that adapts its window"
         )
     return found
 

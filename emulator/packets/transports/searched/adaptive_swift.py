@@ -441,6 +441,7 @@ def adaptive_swift_transport(parameters: Iterable[float]) -> Transport:
         on_ack=on_ack,
         on_loss=on_loss,
         on_timeout=on_timeout,
+        overwrites_window=True,
         ecn_capable=True,
         parameters=checked_values(NAME, CONSTANTS, parameters),
         constants=CONSTANTS,

@@ -9,7 +9,7 @@ import pytest
 
 from sysgym.emulator.packets.engine.discipline import red_probability
 from sysgym.emulator.packets.network import PacketNetwork
-from tests.emulator.packets.simple_laws import window_of
+from tests.emulator.packets.simple_laws import paced_at, window_of
 
 MakeNetwork = Callable[..., PacketNetwork]
 
@@ -138,3 +138,25 @@ def test_reno_under_random_loss_has_the_rate_of_the_square_root_law(make_network
     delivered = network.flows().delivered_bytes[0] / 1460
     window = delivered / 2.0 * network.flows().rtt_mean_s[0]
     assert window == pytest.approx(np.sqrt(1.5 / probability), rel=0.25)
+
+
+def test_packets_that_find_the_buffer_full_count_in_the_average(make_network: MakeNetwork) -> None:
+    """Floyd and Jacobson's average is that of all arrivals; a port with classes has always counted them."""
+    averages_ns = []
+    for classes in (1, 2):
+        network = make_network(
+            paced_at(10e9),
+            topology={"kind": "single_switch", "hosts": 4, "link_rate_bps": 10e9, "link_delay_s": 1e-6},
+            workload={"kind": "incast", "senders": 3, "request_bytes": 50_000_000, "period_s": 1.0},
+            queue={
+                "buffer_bytes": 150_000, "discipline": "red", "red_action": "drop", "red_weight": 0.002,
+                "red_min_bytes": 20_000, "red_max_bytes": 150_000, "red_max_probability": 0.01,
+                "classes": classes,
+            },
+        )  # fmt: skip
+        network.advance(400e-6)
+        link = int(network.topology.host_downlink[0])
+        ports, queues = network._state.ports, network._state.class_queues
+        averages_ns.append(float((ports[link] if classes == 1 else queues[link, 0])["red_average_ns"]))
+    assert averages_ns[0] > 0.75 * 150_000 * 8 / 10.0
+    assert averages_ns[0] == pytest.approx(averages_ns[1], rel=0.02)

@@ -371,3 +371,43 @@ def test_what_is_made_good_is_bounded(make_network: MakeNetwork) -> None:
     ahead_of_pace = np.arange(1, len(spacing_ns) + 1) - spacing_ns.cumsum() / 12_000
     assert 3.0 < ahead_of_pace.max() <= 4.0
     assert np.all(spacing_ns[5:] == 12_000)
+
+
+@pytest.mark.parametrize("flows_per_pair", [1, 2])
+def test_a_pace_that_is_set_applies_to_the_packet_that_waits(
+    make_network: MakeNetwork, flows_per_pair: int
+) -> None:
+    """At 1 Mb/s a packet waits for 12 ms; the new pace counts from the packet before it."""
+    network = make_network(
+        paced_at(1e6), topology__hosts_per_side=1, workload__start_jitter_s=0.0,
+        workload__flows_per_pair=flows_per_pair, transport__host_jitter_s=0.0,
+    )  # fmt: skip
+    flows = np.arange(flows_per_pair)
+    network.advance(1e-3)
+    assert network.hosts().sent_packets[0] == flows_per_pair
+    network.set_flow_rates(flows, 100e6)
+    network.advance(1.2e-3)
+    assert network.hosts().sent_packets[0] == pytest.approx(flows_per_pair * (1 + 10), abs=flows_per_pair)
+    network.set_flow_rates(flows, 1e6)
+    before = int(network.hosts().sent_packets[0])
+    network.advance(11e-3)
+    assert network.hosts().sent_packets[0] == before
+    network.advance(2e-3)
+    assert network.hosts().sent_packets[0] == before + flows_per_pair
+
+
+@pytest.mark.parametrize("share", [0.98, 1.0])
+def test_a_cap_does_not_lengthen_the_queue_of_a_card_that_also_sends_acks(
+    make_network: MakeNetwork, share: float
+) -> None:
+    network = make_network(
+        "paced", topology={"kind": "single_switch", "hosts": 2, "link_rate_bps": 10e9, "link_delay_s": 2e-6},
+        workload={"kind": "long_lived", "pairs": "all_to_all"},
+    )  # fmt: skip
+    network.set_host_rate_caps(np.full(2, share * 10e9))
+    uplinks = network.topology.host_uplink
+    for _ in range(20):
+        network.advance(1e-3)
+        limit_bytes = (network.scenario.transport.host_queue_packets + 1) * 1500
+        assert network.ports().queue_bytes[uplinks].max() <= limit_bytes
+    assert network.hosts().delivered_bytes.sum() * 8 / 20e-3 > 0.9 * 2 * 10e9

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sysgym.envs.congestion.datacenter.derived import pairwise_sum
-from sysgym.envs.congestion.datacenter.measurement import Interval, Reading
+from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
+from sysgym.scenarios import CongestionScenario, load_scenario
 
 
 @pytest.mark.parametrize("n", [*range(20), 64, 127, 128, 129, 136, 255, 256, 257, 1000, 5003])
@@ -57,3 +58,20 @@ def test_many_networks_have_the_values_of_each(make_interval: Any) -> None:
             for name, value in getattr(one.derived, part)._asdict().items():
                 of_many = getattr(getattr(many.derived, part), name)[number]
                 np.testing.assert_array_equal(of_many, value, err_msg=name)
+
+
+def test_the_room_of_a_port_counts_overrides_classes_and_links_into_its_switch() -> None:
+    def rooms(**overrides: Any) -> dict[str, float]:
+        changes = {key.replace("__", "."): value for key, value in overrides.items()}
+        fabric = Fabric.of(load_scenario("dumbbell-10g", overrides=changes, expect=CongestionScenario))
+        return dict(zip(fabric.port_names, fabric.port_buffer_bytes.tolist(), strict=True))
+
+    usual = rooms(queue__buffer_bytes=300_000)
+    assert set(usual.values()) == {300_000.0}
+    own = rooms(
+        queue__buffer_bytes=300_000, topology__overrides=[{"link": "west->east", "buffer_bytes": 90_000}]
+    )
+    assert own == usual | {"west->east": 90_000.0}
+    assert set(rooms(queue__buffer_bytes=300_000, queue__classes=2).values()) == {600_000.0}
+    lossless = rooms(queue__buffer_bytes=300_000, queue__pfc_pause_bytes=100_000)
+    assert set(lossless.values()) == {5 * 300_000.0}, "four hosts and the other switch send to each switch"

@@ -417,6 +417,7 @@ def test_any_network_of_flows_that_never_end_will_do() -> None:
         ({"overrides": {"flow.sender": 0, "flow.receiver": 0}}, ScenarioError, "another host"),
         ({"overrides": {"flow.sender": 0, "flow.receiver": 2}}, ScenarioError, "less than the 2 hosts"),
         ({"overrides": {"flow.base_transport": "paced"}, "preset": "orca"}, SysgymError, "has none"),
+        ({"overrides": {"flow.base_transport": "swift"}, "preset": "orca"}, SysgymError, "derives it from"),
         ({"scenario": "incast-32"}, ScenarioError, "sender and receiver"),
     ],
 )

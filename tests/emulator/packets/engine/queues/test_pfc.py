@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.errors import ScenarioError
+from tests.emulator.packets.simple_laws import paced_at
 
 MakeNetwork = Callable[..., PacketNetwork]
 
@@ -224,3 +226,26 @@ def test_classes_that_cannot_be_paused_are_refused(
 ) -> None:
     with pytest.raises(ScenarioError, match=message):
         make_network(queue={"buffer_bytes": 400_000, **queue})
+
+
+@pytest.mark.parametrize("link_jitter_s", [0.0, 5e-6, 50e-6])
+def test_the_room_that_is_required_is_enough_where_links_have_jitter(
+    make_network: MakeNetwork, link_jitter_s: float
+) -> None:
+    """The largest threshold that is accepted drops nothing: the pause frame may be late, too."""
+    arguments: dict[str, Any] = {
+        "topology": {"kind": "leaf_spine", "leaves": 2, "spines": 1, "hosts_per_leaf": 4,
+                     "link_rate_bps": 10e9, "link_delay_s": 1e-6, "link_jitter_s": link_jitter_s},
+        "workload": {"kind": "incast", "senders": 7, "request_bytes": 2_000_000, "period_s": 1.0},
+        "transport__host_jitter_s": 0.0,
+    }  # fmt: skip
+    queue = {"buffer_bytes": 300_000, "pfc_pause_bytes": 299_999}
+    with pytest.raises(ScenarioError, match="at most") as refused:
+        make_network(paced_at(10e9), queue=queue, **arguments)
+    found = re.search(r"at most (\d+)", str(refused.value))
+    assert found is not None
+    queue["pfc_pause_bytes"] = int(found[1])
+    for seed in range(3):
+        network = make_network(paced_at(10e9), seed=seed, queue=queue, **arguments)
+        network.advance(10e-3)
+        assert network.ports().dropped_packets.sum() == 0
