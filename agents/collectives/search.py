@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from sysgym.agents.collectives.matching import Rule, match, random_keys
+from sysgym.emulator.collectives.collective import Phase
 from sysgym.emulator.collectives.network import FloatArray
-from sysgym.emulator.collectives.schedule import Plan
+from sysgym.emulator.collectives.schedule import Plan, Schedule
 from sysgym.emulator.collectives.spread import Spread
 
 TACOS_LIKE = (Rule(),)
@@ -40,8 +41,9 @@ def restarts(start: Spread, rules: Sequence[Rule], runs: int, rng: np.random.Gen
         spread = start.fork()
         keys = None if run < len(rules) else random_keys(spread.task, rng)
         plan = match(spread, rules[run % len(rules)], keys)
-        if spread.time_s < best_s:
-            best, best_s = plan, spread.time_s
+        time_s = _time_s(spread, plan)
+        if time_s < best_s:
+            best, best_s = plan, time_s
     assert best is not None
     return best
 
@@ -57,22 +59,34 @@ def annealing(start: Spread, runs: int, rng: np.random.Generator) -> Plan:
         runs: Number of matchings.
         rng: Generator of moves.
     """
-    tried = [(rule, start.fork()) for rule in RULES]
-    plans = [match(spread, rule) for rule, spread in tried]
-    first = min(range(len(tried)), key=lambda index: tried[index][1].time_s)
-    (rule, spread), best = tried[first], plans[first]
+    spreads = [start.fork() for _ in RULES]
+    plans = [match(spread, rule) for spread, rule in zip(spreads, RULES, strict=True)]
+    times_s = [_time_s(spread, plan) for spread, plan in zip(spreads, plans, strict=True)]
+    first = int(np.argmin(times_s))
+    rule, best = RULES[first], plans[first]
     keys: FloatArray = np.zeros(start.state.missing.shape)
-    energy = least = math.log(spread.time_s)
-    for run in range(len(tried), runs):
-        progress = (run - len(tried)) / max(runs - len(tried), 1)
+    energy = least = math.log(times_s[first])
+    for run in range(len(RULES), runs):
+        progress = (run - len(RULES)) / max(runs - len(RULES), 1)
         temperature = HOTTEST * (COLDEST / HOTTEST) ** progress
         redrawn = rng.random(keys.shape) < REDRAWN
         moved = np.where(redrawn, rng.random(keys.shape), keys)
         spread = start.fork()
         plan = match(spread, rule, moved)
-        found = math.log(spread.time_s)
+        found = math.log(_time_s(spread, plan))
         if found <= energy or rng.random() < math.exp((energy - found) / temperature):
             keys, energy = moved, found
         if found < least:
             best, least = plan, found
     return best
+
+
+def _time_s(spread: Spread, plan: Plan) -> float:
+    """Return the time at the end of a phase.
+
+    The plan of a reduction is reversed, which changes its time where hops have several links.
+    """
+    several_links = spread.hops.paths.shape[1] > 1
+    if spread.phase is Phase.REDUCE and several_links:
+        return Schedule.of_plans(spread.task, [plan]).time_s
+    return spread.time_s

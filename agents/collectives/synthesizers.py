@@ -69,7 +69,8 @@ class AnnealingAgent(Synthesizer):
 class MilpAgent(Synthesizer):
     """The optimum of small tasks by mixed-integer programs, with the schedule of annealing as upper bound.
 
-    Each phase is solved separately, so an all-reduce is the sum of two optima. Larger tasks raise an error.
+    Each phase is solved separately, so an all-reduce is the sum of two optima. The plan of a reduction is
+    optimal before it is reversed, which makes no difference without switches. Larger tasks raise an error.
     """
 
     name, STREAM = "milp", 0x3117

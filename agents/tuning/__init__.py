@@ -26,7 +26,7 @@ def _learned(name: str, summary: str) -> AgentInfo:
 
 
 AGENTS = (
-    _rule("25_mb", "CappedBuckets", "buckets of 25 MB, as in PyTorch; the size is a parameter"),
+    _rule("25_mb", "CappedBuckets", "buckets of 25 MiB, PyTorch's default; the size is a parameter"),
     _rule("best_cap", "BestCap", "the best of 20 bucket sizes by the profile"),
     _rule("fusion", "Fusion", "exact fusion of gradients on one channel, by a dynamic program"),
     _rule("fusion_by_need", "FusionByNeed", "exact fusion, with the first layers sent first"),

@@ -6,7 +6,7 @@ import numpy as np
 
 from sysgym.agents.arguments import in_range
 from sysgym.agents.plan_tuning import PlanningAgent
-from sysgym.emulator.tuning.plans import by_need, capped, fused
+from sysgym.emulator.tuning.plans import MIB, by_need, capped, fused, pytorch_default
 from sysgym.emulator.tuning.timing import Plan
 from sysgym.envs.tuning.tuning import TrainingTuning
 
@@ -18,10 +18,11 @@ class TuningAgent(PlanningAgent[TrainingTuning]):
 
 
 class CappedBuckets(TuningAgent):
-    """Buckets up to a size.
+    """Buckets of a size, by the rule of PyTorch's DistributedDataParallel.
 
     Args:
-        cap_mb: The size, MB; a larger layer has a separate bucket.
+        cap_mib: Size at which a bucket is closed, MiB; None: PyTorch's default, 1 MiB for the first bucket
+            and 25 MiB for the others.
 
     Raises:
         SysgymError: If the size is not positive.
@@ -29,11 +30,15 @@ class CappedBuckets(TuningAgent):
 
     name = "25_mb"
 
-    def __init__(self, cap_mb: float = 25.0) -> None:
-        self._cap_bytes = 1e6 * in_range(self.name, "cap_mb", cap_mb, above=0.0)
+    def __init__(self, cap_mib: float | None = None) -> None:
+        self._cap_bytes = None
+        if cap_mib is not None:
+            self._cap_bytes = MIB * in_range(self.name, "cap_mib", cap_mib, above=0.0)
 
     def plan(self, world: TrainingTuning) -> Plan:
         """Return the plan."""
+        if self._cap_bytes is None:
+            return pytorch_default(world.profile)
         return capped(world.profile, self._cap_bytes)
 
 

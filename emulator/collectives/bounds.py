@@ -1,8 +1,8 @@
 """Lower bounds of the time of a collective: what links can carry, and what latency allows.
 
 No schedule of a task is faster than :func:`lower_bound_s`. Links carry data only until their latency before
-the end, so a set of links with the bandwidths B and latencies l that D bytes must cross takes at least
-``(D + sum of B * l) / sum of B``.
+the end, so if D bytes must cross a set of links with the bandwidths B and latencies l, the time T is at least
+that with ``sum of B * max(T - l, 0) = D``.
 
 - All-gather and reduce-scatter: ForestColl's bound (arXiv 2402.06787), the worst cut of the graph; its vertex
   sets include switches. It is found by max-flow and Newton's method for fractions, as a search of the binding
@@ -196,9 +196,8 @@ def _message_bounds_s(network: Network, collective: Collective) -> Iterator[floa
         # A message is counted where it leaves the part that sends it.
         cuts = [_cuts_around(network, part)[0] for part in parts]
         counts = np.sum(cuts, axis=0)
-        bandwidths = counts * network.bandwidths_bytes_per_s
         size_bytes = 2.0 * (len(parts) - 1) * collective.size_bytes
-        yield (size_bytes + float(bandwidths @ network.latencies_s)) / float(bandwidths.sum())
+        yield crossing_time_s(counts * network.bandwidths_bytes_per_s, network.latencies_s, size_bytes)
 
 
 def _part_cuts_s(network: Network, collective: Collective) -> Iterator[float]:
@@ -219,8 +218,8 @@ def _work_bounds_s(network: Network, collective: Collective) -> Iterator[float]:
     for lengths in (np.ones(network.n_links), bandwidths.max() / bandwidths):
         graph = csr_array((lengths, (network.sources, network.targets)), shape=(n, n))
         ways = shortest_path(graph, indices=members)[:, members]
-        work = float(ways.sum()) * pair_bytes + float((lengths * bandwidths * network.latencies_s).sum())
-        yield work / float((lengths * bandwidths).sum())
+        work = float(ways.sum()) * pair_bytes
+        yield crossing_time_s(lengths * bandwidths, network.latencies_s, work)
 
 
 def _latency_bound_s(task: SynthesisTask) -> float:
@@ -238,7 +237,24 @@ def _leaving(network: Network, inside: NDArray[np.bool_]) -> BoolArray:
 
 
 def _crossing_s(network: Network, links: BoolArray, size_bytes: float) -> float:
-    """Return the least time in which links carry data."""
-    bandwidths = network.bandwidths_bytes_per_s[links]
-    total = size_bytes + float((bandwidths * network.latencies_s[links]).sum())
-    return total / float(bandwidths.sum())
+    """Return the least time in which links of a network carry data."""
+    return crossing_time_s(network.bandwidths_bytes_per_s[links], network.latencies_s[links], size_bytes)
+
+
+def crossing_time_s(bandwidths_bytes_per_s: FloatArray, latencies_s: FloatArray, size_bytes: float) -> float:
+    """Return the least time in which links carry data, each until its latency before the end.
+
+    Args:
+        bandwidths_bytes_per_s: Bandwidths; links with 0 carry nothing, float64 [n_links].
+        latencies_s: Latencies, float64 [n_links].
+        size_bytes: Data over all links together.
+    """
+    if size_bytes <= 0.0:
+        return 0.0
+    order = np.argsort(latencies_s)
+    bandwidths = bandwidths_bytes_per_s[order]
+    used = bandwidths > 0.0
+    bandwidths, latencies = bandwidths[used], latencies_s[order][used]
+    # A link whose latency exceeds the time would count as less than nothing, so the least time is without it.
+    times_s = (size_bytes + np.cumsum(bandwidths * latencies)) / np.cumsum(bandwidths)
+    return float(times_s.min())

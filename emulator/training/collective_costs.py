@@ -102,17 +102,19 @@ class CollectiveCosts:
         return self._model.instruction_time_s(matrix, (1,), everyone, before, after, size_bytes)
 
 
-def group_stride(ranks: Sequence[int], n_ranks: int) -> int:
-    """Return the difference of neighbouring ranks of a group, or of the most distant group of this size.
+def group_shape(ranks: Sequence[int], n_ranks: int) -> tuple[int, int]:
+    """Return the size and the stride of the group whose time a group of ranks takes.
 
-    Groups of parallel axes have equal differences. Any other group counts as one that is spread over the
-    whole system, which is no faster.
+    The size is the next one that divides the number of ranks. Ranks at equal differences inside one group of
+    parallel axes have their difference as stride. Any other group counts as one that is spread over the whole
+    system, which is no faster.
     """
+    size = next(size for size in range(len(ranks), n_ranks + 1) if n_ranks % size == 0)
     first, step = ranks[0], ranks[1] - ranks[0] if len(ranks) > 1 else 1
-    regular = all(rank == first + place * step for place, rank in enumerate(ranks))
-    if regular and step > 0 and n_ranks % (len(ranks) * step) == 0:
-        return step
-    return max(1, n_ranks // len(ranks))
+    regular = step > 0 and all(rank == first + place * step for place, rank in enumerate(ranks))
+    if regular and n_ranks % (size * step) == 0 and first // step % size + len(ranks) <= size:
+        return size, step
+    return size, n_ranks // size
 
 
 def system_of(name: str, n_ranks: int) -> Hierarchy:

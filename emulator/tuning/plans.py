@@ -10,8 +10,13 @@ from sysgym.emulator.accelerators.cost.ring import ALL_REDUCE, ring_time_s
 from sysgym.emulator.tuning.job import FloatArray, Profile
 from sysgym.emulator.tuning.timing import Plan
 
-CAP_BYTES = 25e6
+MIB = 2.0**20
+
+CAP_BYTES = 25.0 * MIB
 """Default size of a bucket in PyTorch's DistributedDataParallel (Li et al., VLDB 2020)."""
+
+FIRST_CAP_BYTES = MIB
+"""Size of its first bucket, if the size of the others is the default."""
 
 Kind = Literal["merge", "split", "earlier"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -23,15 +28,34 @@ def in_order(ends: tuple[int, ...]) -> Plan:
     return Plan(ends, tuple(range(len(ends))))
 
 
-def capped(profile: Profile, cap_bytes: float) -> Plan:
-    """Return buckets that are closed when the next layer would exceed a size, as frameworks do."""
+def capped(profile: Profile, cap_bytes: float, first_cap_bytes: float | None = None) -> Plan:
+    """Return buckets that are closed once they have a size, as DistributedDataParallel closes them.
+
+    A bucket is larger than its size by up to one layer, whose gradients are ready together.
+
+    Args:
+        profile: The job.
+        cap_bytes: Size at which a bucket is closed.
+        first_cap_bytes: The same for the first bucket; None: as for the others, which is what
+            DistributedDataParallel does with every size but its default.
+    """
     ends, filled = [], 0.0
-    for layer, size in enumerate(profile.gradient_bytes):
-        if filled > 0.0 and filled + size > cap_bytes:
-            ends.append(layer)
-            filled = 0.0
+    cap = cap_bytes if first_cap_bytes is None else first_cap_bytes
+    for end, size in enumerate(profile.gradient_bytes, start=1):
         filled += size
-    return in_order((*ends, len(profile.gradient_bytes)))
+        if filled >= cap:
+            ends.append(end)
+            filled, cap = 0.0, cap_bytes
+    n_layers = len(profile.gradient_bytes)
+    return in_order(tuple(ends) if ends and ends[-1] == n_layers else (*ends, n_layers))
+
+
+def pytorch_default(profile: Profile) -> Plan:
+    """Return the buckets of DistributedDataParallel by default: the first of 1 MiB, the others of 25 MiB.
+
+    From the second step on, it fills them in the order in which gradients are ready.
+    """
+    return capped(profile, CAP_BYTES, FIRST_CAP_BYTES)
 
 
 def by_need(plan: Plan) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sysgym.scenarios.family import Environment, Evaluation, Family, Metric
 
-_SPEEDUP = Metric("speedup", "Speed-up over 25 MB buckets", True)
+_SPEEDUP = Metric("speedup", "Speed-up over PyTorch's buckets", True)
 
 FAMILY = Family(
     name="tuning",

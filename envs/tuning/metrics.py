@@ -11,7 +11,7 @@ STEP_METRICS: dict[str, str] = {
 """Meaning of every metric of a step."""
 
 EPISODE_METRICS: dict[str, str] = {
-    "speedup": "true time with buckets of 25 MB over the least one",
+    "speedup": "true time with PyTorch's default buckets (25 MiB) over the least one",
     "speedup_over_one_bucket": "true time with one bucket over the least one",
     "speedup_over_layers": "true time with a bucket for every layer over the least one",
     "exposed": "least time over that without any communication, minus 1",

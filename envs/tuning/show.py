@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sysgym.emulator.tuning.job import Profile, Truth, draw_job
-from sysgym.emulator.tuning.plans import CAP_BYTES, bucket_time_s, by_need, capped, fused, in_order
+from sysgym.emulator.tuning.plans import bucket_time_s, by_need, fused, in_order, pytorch_default
 from sysgym.emulator.tuning.timing import Plan, step_of
 from sysgym.envs.pictures import new_figure, write_picture
 from sysgym.envs.tuning.render import TuningScene, draw_step
@@ -60,7 +60,7 @@ def _job(scenario: TuningScenario) -> tuple[Profile, Truth]:
 def _plans(profile: Profile) -> dict[str, Plan]:
     return {
         "one bucket": in_order((len(profile.forward_s),)),
-        "25 MB": capped(profile, CAP_BYTES),
-        "25 MB, first layers first": by_need(capped(profile, CAP_BYTES)),
+        "25 MiB": pytorch_default(profile),
+        "25 MiB, first layers first": by_need(pytorch_default(profile)),
         "exact fusion": fused(profile),
     }

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.tuning.job import Profile, Truth, as_thought, draw_job
-from sysgym.emulator.tuning.plans import CAP_BYTES, KINDS, allowed, by_need, capped, changed, fused, in_order
+from sysgym.emulator.tuning.plans import KINDS, allowed, by_need, changed, fused, in_order, pytorch_default
 from sysgym.emulator.tuning.timing import Plan, step_of
 from sysgym.envs.decisions import BoolArray
 from sysgym.envs.observations import Observer
@@ -91,7 +91,8 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
 
     ## Starting State
 
-    The plan of `job.start`, by default buckets of 25 MB, the default of PyTorch.
+    The plan of `job.start`, by default the buckets of PyTorch's DistributedDataParallel: each is closed
+    once it has 25 MiB, the first once it has 1 MiB.
     `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
     `reset(options={"episode_seed": 20001})` sets it.
 
@@ -140,7 +141,7 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
       Replay of a step, and search among local changes.
     - Peng et al.: A Generic Communication Scheduler for Distributed DNN Training Acceleration (ByteScheduler). SOSP
       2019. Order of transfers.
-    - Li et al.: PyTorch Distributed: Experiences on Accelerating Data Parallel Training. VLDB 2020. Buckets of 25 MB.
+    - Li et al.: PyTorch Distributed: Experiences on Accelerating Data Parallel Training. VLDB 2020. Buckets of 25 MiB.
 
     ## Version History
 
@@ -185,9 +186,9 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
         ]
 
     def starts(self) -> list[Plan]:
-        """Return the exact fusion, one bucket, and the fusion and 25 MB buckets sent in the order of need."""
+        """Return the exact fusion, one bucket, and the fusion and PyTorch's buckets in the order of need."""
         fusion, n_layers = fused(self.profile), len(self.profile.forward_s)
-        return [by_need(fusion), fusion, by_need(capped(self.profile, CAP_BYTES)), in_order((n_layers,))]
+        return [by_need(fusion), fusion, by_need(pytorch_default(self.profile)), in_order((n_layers,))]
 
     def profile_time_s(self, plan: Plan) -> float:
         """Return the time of a plan by the profile."""
@@ -209,7 +210,7 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
             return in_order((n_layers,))
         if self.drawn.job.start == "one_layer":
             return in_order(tuple(range(1, n_layers + 1)))
-        return capped(self.profile, CAP_BYTES)
+        return pytorch_default(self.profile)
 
     def _check_plan(self, plan: Plan) -> None:
         n_layers = len(self.profile.forward_s)
@@ -258,7 +259,7 @@ class TrainingTuning(PlanTuningEnv[TuningScenario, Plan]):
         n_layers = len(self.profile.forward_s)
         every_layer = in_order(tuple(range(1, n_layers + 1)))
         return {
-            "speedup": self.true_time_s(capped(self.profile, CAP_BYTES)) / self.best_s,
+            "speedup": self.true_time_s(pytorch_default(self.profile)) / self.best_s,
             "speedup_over_one_bucket": self.true_time_s(in_order((n_layers,))) / self.best_s,
             "speedup_over_layers": self.true_time_s(every_layer) / self.best_s,
             "exposed": self.best_s / self.profile.compute_s - 1.0,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sysgym.emulator.trace_errors import TraceError
-from sysgym.emulator.training.collective_costs import DEFAULT_SYSTEM, CollectiveCosts, group_stride
+from sysgym.emulator.training.collective_costs import DEFAULT_SYSTEM, CollectiveCosts, group_shape
 from sysgym.emulator.training.formats.chakra_schema import (
     COLLECTIVE_TYPES,
     NODE_TYPES,
@@ -206,8 +206,7 @@ def _durations_s(
         collective, size_bytes = nodes[group[0]].collective, max(_size_bytes(nodes[one]) for one in group)
         if collective == _GATHERS:
             size_bytes *= len(ranks)
-        stride = group_stride(ranks, n_ranks)
-        durations[list(group)] = costs.collective_time_s(collective, len(ranks), stride, size_bytes)
+        durations[list(group)] = costs.collective_time_s(collective, *group_shape(ranks, n_ranks), size_bytes)
     return durations, len(missing) + len(unsent)
 
 

@@ -28,7 +28,8 @@ class TuningJob(Table):
         description="standard deviation of the logarithm of random factors on the times of layers",
     )
     start: Literal["one_bucket", "25_mb", "one_layer"] = Field(
-        default="25_mb", description="buckets at the beginning; PyTorch's default is 25 MB"
+        default="25_mb",
+        description="buckets at the beginning; 25_mb: PyTorch's default, 25 MiB and 1 MiB for the first one",
     )
 
 

@@ -16,7 +16,7 @@ from sysgym.agents import list_agents, make_agent, play_episode
 from sysgym.agents.collectives.logical import tour
 from sysgym.agents.collectives.matching import Rule, match, random_keys
 from sysgym.agents.collectives.milp import epochs_of, optimal_plan
-from sysgym.agents.collectives.search import annealing, restarts
+from sysgym.agents.collectives.search import RULES, annealing, restarts
 from sysgym.emulator.collectives.checking import check_schedule
 from sysgym.emulator.collectives.collective import Kind, Phase
 from sysgym.emulator.collectives.schedule import Schedule
@@ -118,6 +118,27 @@ def test_a_search_is_as_good_as_its_parts() -> None:
         annealed = Schedule.of_plans(one, [annealing(start, 30, rng)])
         check_schedule(annealed)
         assert start.n_missing == 72, "the beginning is not changed"
+
+
+@pytest.mark.parametrize("topology", ["rails-4x4", "leaf-spine-4x6x3"])
+def test_a_reduction_is_judged_by_its_reversed_plan(topology: str) -> None:
+    """Over switches a reversed plan can take longer, by another share for every plan."""
+    one = task(topology, "reduce_scatter", faults={"slow_cables": 4, "failed_cables": 1}, latency_s=1e-3)
+    start = Spread(one, Phase.REDUCE)
+    rules, runs = (Rule(1.0, 1.0), Rule(0.5, 1.0), Rule()), 8
+    planned_s, reversed_s, rng = [], [], np.random.default_rng(1)
+    for run in range(runs):
+        spread = start.fork()
+        plan = match(spread, rules[run % 3], None if run < 3 else random_keys(one, rng))
+        planned_s.append(spread.time_s)
+        reversed_s.append(Schedule.of_plans(one, [plan]).time_s)
+    assert np.ptp(np.divide(reversed_s, planned_s)) > 0.01
+    best = Schedule.of_plans(one, [restarts(start, rules, runs, np.random.default_rng(1))])
+    check_schedule(best)
+    assert best.time_s == min(reversed_s)
+    first_s = [Schedule.of_plans(one, [match(start.fork(), rule)]).time_s for rule in RULES]
+    annealed = Schedule.of_plans(one, [annealing(start, len(RULES) + 3, np.random.default_rng(1))])
+    assert annealed.time_s <= min(first_s)
 
 
 @pytest.mark.parametrize(

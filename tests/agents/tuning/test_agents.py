@@ -13,6 +13,7 @@ from sysgym.agents import agent_info, list_agents, make_agent, play_episode
 from sysgym.emulator.tuning.job import as_thought
 from sysgym.emulator.tuning.timing import step_of
 from sysgym.scenarios import list_scenarios
+from sysgym.scenarios.errors import SysgymError
 
 REGISTERED = sysgym.__version__
 SHIPPED = [info.name for info in list_scenarios("tuning")]
@@ -38,8 +39,10 @@ def played(
 def test_25_mb_is_the_reference() -> None:
     _, metrics = played(made("25_mb"), "tuning-buckets")
     assert metrics["speedup"] == 1.0
-    _, larger = played(made("25_mb", cap_mb=1e6), "tuning-buckets", overrides={"job.start": "one_bucket"})
+    _, larger = played(made("25_mb", cap_mib=1e6), "tuning-buckets", overrides={"job.start": "one_bucket"})
     assert larger["speedup_over_one_bucket"] == 1.0
+    with pytest.raises(SysgymError, match="25_mb: cap_mib: expected above 0, got 0"):
+        made("25_mb", cap_mib=0)
 
 
 def test_by_the_profile_searches_are_ordered() -> None:

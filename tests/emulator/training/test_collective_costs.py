@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysgym.emulator.training.collective_costs import COLLECTIVES, CollectiveCosts, group_stride
+from sysgym.emulator.training.collective_costs import COLLECTIVES, CollectiveCosts, group_shape
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 SIZE, NVLINK, NIC, NEAR_S, FAR_S = 1e9, 450e9, 50e9, 3.4e-6, 14e-6
@@ -39,11 +39,37 @@ def test_a_part_of_a_node() -> None:
     assert costs.collective_time_s("all_gather", 2, 1, SIZE) == pytest.approx(SIZE / 2 / NVLINK + NEAR_S)
 
 
-def test_strides_of_groups() -> None:
-    assert group_stride([0, 1, 2, 3], 8) == 1
-    assert group_stride([1, 5], 8) == 4
-    assert group_stride([2], 8) == 1
-    assert group_stride([0, 1, 5, 6], 8) == 2
+def test_shapes_of_groups() -> None:
+    assert group_shape([0, 1, 2, 3], 8) == (4, 1)
+    assert group_shape([1, 5], 8) == (2, 4)
+    assert group_shape([9, 13], 16) == (2, 4)
+    assert group_shape([2], 8) == (1, 1)
+    assert group_shape([0, 1, 5, 6], 8) == (4, 2), "spread over all"
+    assert group_shape([6, 7, 8, 9], 16) == (4, 4), "neighbours, but in two groups of four"
+    assert group_shape([0, 3, 7], 8) == (4, 2), "three do not divide eight"
+    assert group_shape([4, 5, 6], 16) == (4, 1)
+    assert group_shape([0, 2, 4, 6, 8], 16) == (8, 2)
+    assert group_shape([3, 4, 5], 16) == (4, 4)
+
+
+def group_times_s(ranks: set[int], n_ranks: int) -> dict[str, float]:
+    costs, shape = CollectiveCosts("dgx-h100", n_ranks), group_shape(sorted(ranks), n_ranks)
+    return {name: costs.collective_time_s(name, *shape, SIZE) for name in COLLECTIVES}
+
+
+@given(data=st.data(), n_ranks=st.sampled_from([1, 6, 7, 8, 24, 48]))
+def test_every_group_has_a_time(data: st.DataObject, n_ranks: int) -> None:
+    ranks = data.draw(st.sets(st.integers(0, n_ranks - 1), min_size=1))
+    assert {time_s > 0.0 for time_s in group_times_s(ranks, n_ranks).values()} == {len(ranks) > 1}
+
+
+@given(data=st.data(), n_ranks=st.sampled_from([2, 8, 16, 32]))
+def test_no_group_is_faster_than_a_smaller_one_of_neighbours(data: st.DataObject, n_ranks: int) -> None:
+    ranks = data.draw(st.sets(st.integers(0, n_ranks - 1), min_size=1))
+    smaller = 2 ** (len(ranks).bit_length() - 1)
+    costs = CollectiveCosts("dgx-h100", n_ranks)
+    for name, time_s in group_times_s(ranks, n_ranks).items():
+        assert time_s >= costs.collective_time_s(name, smaller, 1, SIZE) * (1 - 1e-9)
 
 
 def test_what_does_not_fit_is_an_error() -> None:

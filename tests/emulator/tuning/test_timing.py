@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sysgym.emulator.tuning.job import Profile, Truth, as_thought, draw_job
 from sysgym.emulator.tuning.plans import (
     KINDS,
+    MIB,
     allowed,
     bucket_time_s,
     by_need,
@@ -20,10 +21,11 @@ from sysgym.emulator.tuning.plans import (
     changed,
     fused,
     in_order,
+    pytorch_default,
 )
 from sysgym.emulator.tuning.timing import Plan, step_of
 from sysgym.scenarios import load_scenario
-from sysgym.scenarios.schema.tuning import TuningScenario
+from sysgym.scenarios.schema.tuning import TuningJob, TuningScenario
 
 
 def job(
@@ -162,11 +164,46 @@ def test_changes_keep_a_plan_whole(drawn_plan: tuple[int, list[bool]], most: int
                 assert other.order[bucket] == plan.order[bucket] - 1
 
 
-def test_caps_close_buckets_before_they_are_full() -> None:
+def test_buckets_are_closed_once_they_have_their_size() -> None:
     profile = job([10e6, 10e6, 30e6, 1e6, 1e6])
-    assert capped(profile, 25e6).ends == (2, 3, 5)
+    assert capped(profile, 25e6).ends == (3, 5)
+    assert capped(profile, 20e6).ends == (2, 3, 5)
+    assert capped(profile, 25e6, 5e6).ends == (1, 3, 5)
+    assert capped(profile, 32e6, 20e6).ends == (2, 5)  # the last layer closes the last bucket
     assert capped(profile, 1.0).ends == (1, 2, 3, 4, 5)
     assert capped(profile, 1e9) == in_order((5,))
+
+
+def test_the_default_is_pytorchs() -> None:
+    """25 MiB, and 1 MiB for the first bucket: bytes, not megabytes, decide."""
+    sizes = [0.5 * MIB, 0.5 * MIB, 24.9 * MIB, 0.1 * MIB, 25e6, 2.0 * MIB, 3.0 * MIB]
+    assert pytorch_default(job(sizes)).ends == (2, 4, 6, 7)
+    n_buckets = {"bert_large": 25, "decoder": 49}  # by torch 2.13's function
+    for model, expected in n_buckets.items():
+        scenario = load_scenario("tuning-unseen", overrides={"job.model": model}, expect=TuningScenario)
+        assert len(pytorch_default(draw_job(scenario, 0)[0]).ends) == expected
+
+
+@pytest.mark.parametrize("model", get_args(TuningJob.model_fields["model"].annotation))
+@pytest.mark.parametrize("caps_bytes", [(MIB, 25.0 * MIB), (25.0 * MIB,), (MIB,), (7e6,), (1e12,)])
+def test_buckets_are_those_of_pytorch(model: str, caps_bytes: tuple[float, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    distributed = pytest.importorskip("torch.distributed")
+    if not distributed.is_available():
+        pytest.skip("torch is built without distributed")
+    scenario = load_scenario("tuning-buckets", overrides={"job.model": model}, expect=TuningScenario)
+    profile, _ = draw_job(scenario, 0)
+    gradients = [torch.empty(int(size / 4), device="meta") for size in profile.gradient_bytes]
+    buckets, _ = distributed._compute_bucket_assignment_by_size(
+        gradients, [int(cap) for cap in caps_bytes], [False] * len(gradients)
+    )
+    plan = in_order(tuple(sorted(max(bucket) + 1 for bucket in buckets)))
+    first, last = caps_bytes[0], caps_bytes[-1]
+    assert capped(profile, last, first) == plan
+    if len(caps_bytes) == 2:
+        assert pytorch_default(profile) == plan
+    else:
+        assert capped(profile, last) == plan
 
 
 def test_a_job_is_drawn_by_its_seed() -> None:

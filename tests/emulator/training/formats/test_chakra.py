@@ -111,6 +111,18 @@ def test_collectives_of_a_group_meet_and_take_what_the_model_says(tmp_path: Path
     assert job.notes == ("5 communications without a duration take what the links of dgx-h100 allow",)
 
 
+def test_a_group_whose_size_does_not_divide_the_ranks_has_a_time(tmp_path: Path) -> None:
+    """Three of eight ranks count as four that are spread over them."""
+    size, members = 2**20, (0, 3, 7)
+    ranks = [[collective(1, "all_reduce", size, pg_name="all")] for _ in range(8)]
+    for member in members:
+        ranks[member].append(collective(2, "all_gather", size, (1,), pg_name="few"))
+    costs = CollectiveCosts("dgx-h100", 8)
+    expected = costs.collective_time_s("all_reduce", 8, 1, size)
+    expected += costs.collective_time_s("all_gather", 4, 2, len(members) * size)
+    assert job_of(tmp_path, *ranks).trace.step_s[0] == pytest.approx(expected, rel=1e-12)
+
+
 def test_a_ring_of_sends_takes_the_closed_form_of_an_all_reduce(tmp_path: Path) -> None:
     """Every rank sends to the next one before it receives, as ASTRA-sim's own examples do: no circle."""
     n_ranks, size = 4, 2**22
