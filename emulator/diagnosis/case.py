@@ -22,7 +22,14 @@ from sysgym.emulator.diagnosis.parts import (
     parts_of,
 )
 from sysgym.emulator.training.graph import Graph
-from sysgym.emulator.training.operations import BACKWARD, FORWARD, FloatArray, Operations
+from sysgym.emulator.training.operations import (
+    BACKWARD,
+    BACKWARD_SEND,
+    FORWARD,
+    FORWARD_SEND,
+    FloatArray,
+    Operations,
+)
 from sysgym.emulator.training.pipeline import graph_of
 from sysgym.emulator.training.replay import step_times_s
 from sysgym.emulator.training.schedules import schedule_graph, step_operations
@@ -30,6 +37,7 @@ from sysgym.emulator.training.synthetic import TRANSFER_S, TYPICAL_S
 from sysgym.emulator.training.tables import read_trace
 from sysgym.emulator.training.timing import durations_s, ideal_durations_s
 from sysgym.emulator.training.what_if import WhatIf
+from sysgym.scenarios.errors import ScenarioError
 from sysgym.scenarios.schema.diagnosis import DiagnosisScenario
 
 STREAM = 0xD1A6
@@ -43,7 +51,8 @@ class Fault(NamedTuple):
 
     Attributes:
         part: What is slow: a rank or a stage, whose computations take longer by the factor, or a kind of
-            operations, of which some are delayed by (factor - 1) times a mean forward computation.
+            operations, of which some are delayed by (factor - 1) times a mean forward computation. Data that
+            are sent late arrive late: a delayed send delays its receive by as much.
         factor: The factor.
     """
 
@@ -72,7 +81,7 @@ class Case(NamedTuple):
         return self.faults[int(self.cost_s.argmax())].part
 
     def score(self, part: Part) -> float:
-        """Return the cost of a fault over that of the culprit; 0 of a part without a fault."""
+        """Return the cost of a fault over that of the culprit, which is positive; 0 without a fault."""
         costs = [cost for fault, cost in zip(self.faults, self.cost_s, strict=True) if fault.part == part]
         return max(float(costs[0] / self.cost_s.max()), 0.0) if costs else 0.0
 
@@ -82,7 +91,7 @@ class Case(NamedTuple):
 
 
 def draw_case(scenario: DiagnosisScenario, episode_seed: int) -> Case:
-    """Return the case of an episode; faults are drawn until the worst one costs enough.
+    """Return the case of an episode; faults are drawn until the worst one costs something, and enough.
 
     Args:
         scenario: The drawn scenario.
@@ -90,6 +99,7 @@ def draw_case(scenario: DiagnosisScenario, episode_seed: int) -> Case:
 
     Raises:
         TraceError: If the scenario's trace cannot be used.
+        ScenarioError: If the worst one of the drawn faults never costs enough.
     """
     rng = np.random.default_rng([STREAM, episode_seed])
     job, faults = scenario.job, scenario.faults
@@ -102,12 +112,22 @@ def draw_case(scenario: DiagnosisScenario, episode_seed: int) -> Case:
     parts = parts_of(operations)
     for _ in range(_TRIES):
         drawn = _draw_faults(scenario, parts, rng)
-        added_s = [_added_s(scenario, operations, sound_s, fault, rng) for fault in drawn]
+        added_s = [_added_s(scenario, operations, graph, sound_s, fault, rng) for fault in drawn]
         with_all_s = sound_s + np.sum(added_s, axis=0)
         step_s = float(step_times_s(graph, with_all_s).mean())
         cost_s = np.array([step_s - float(step_times_s(graph, with_all_s - one).mean()) for one in added_s])
-        if cost_s.max() >= faults.least_loss * step_s:
+        worst_s = float(cost_s.max())
+        if worst_s > 0.0 and worst_s >= faults.least_loss * step_s:
             break
+    else:
+        raise ScenarioError(
+            scenario.name,
+            "faults.least_loss",
+            faults.least_loss,
+            f"a share of a step that faults cost: in {_TRIES} draws with episode seed {episode_seed}"
+            " the worst one cost less than that, or nothing",
+            advice="lower faults.least_loss, or raise faults.excess, faults.kind_share or faults.most",
+        )
     ideal = ideal_durations_s(operations, with_all_s)
     ideal_step_s = float(step_times_s(graph, ideal[None])[0])
     what_if = WhatIf(operations, graph, with_all_s, ideal, step_s, ideal_step_s)
@@ -182,6 +202,7 @@ def _draw_faults(scenario: DiagnosisScenario, parts: list[Part], rng: np.random.
 def _added_s(
     scenario: DiagnosisScenario,
     operations: Operations,
+    graph: Graph,
     sound_s: FloatArray,
     fault: Fault,
     rng: np.random.Generator,
@@ -191,5 +212,9 @@ def _added_s(
     excess = fault.factor - 1.0
     if fault.part.what == KIND:
         delayed = here & (rng.random(sound_s.shape) < scenario.faults.kind_share)
+        if fault.part.which in (FORWARD_SEND, BACKWARD_SEND):
+            of_groups = np.zeros((len(sound_s), len(graph.first_place) - 1), np.bool_)
+            of_groups[:, graph.group_of[here]] = delayed[:, here]
+            delayed = of_groups[:, graph.group_of]
         return np.asarray(excess * sound_s[:, operations.kind == FORWARD].mean() * delayed)
     return np.asarray(excess * sound_s * (here & operations.computes))

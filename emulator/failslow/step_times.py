@@ -14,7 +14,7 @@ import numpy as np
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.failslow.work import WAYS, FloatArray, IntArray, Work
 from sysgym.emulator.training.graph import Graph
-from sysgym.emulator.training.operations import ALL_GATHER, BACKWARD, BACKWARD_SEND, FORWARD_SEND
+from sysgym.emulator.training.operations import ALL_GATHER, BACKWARD, TRANSFERS
 from sysgym.emulator.training.replay import replay
 from sysgym.emulator.training.schedules import schedule_graph, step_operations
 
@@ -38,7 +38,7 @@ class _Replica(NamedTuple):
     graph: Graph
     n: int
     passes: list[tuple[IntArray, IntArray, IntArray]]
-    sends: IntArray
+    transfers: IntArray
     sent: IntArray
     gathers: IntArray
     gathering: IntArray
@@ -52,7 +52,7 @@ def _replica(n_stages: int, n_microbatches: int) -> _Replica:
     for kind in WAYS:
         here = np.flatnonzero(operations.kind == kind)
         passes.append((here, operations.stage[here], operations.index[here]))
-    sends = np.flatnonzero(np.isin(operations.kind, (FORWARD_SEND, BACKWARD_SEND)))
+    transfers = np.flatnonzero(np.isin(operations.kind, TRANSFERS))
     gathers = np.flatnonzero(operations.kind == ALL_GATHER)
     is_last = (operations.kind == BACKWARD) & (operations.index == n_microbatches - 1)
     last = np.flatnonzero(is_last)[np.argsort(operations.stage[is_last])]
@@ -60,8 +60,8 @@ def _replica(n_stages: int, n_microbatches: int) -> _Replica:
         schedule_graph(operations, "1f1b"),
         len(operations),
         passes,
-        sends,
-        operations.index[sends],
+        transfers,
+        operations.index[transfers],
         gathers,
         operations.stage[gathers],
         last,
@@ -111,10 +111,11 @@ class StepTimes:
         return self._steps[key]
 
     def expected_s(self, factors: FloatArray, link: float, plan: Plan) -> float:
-        """Return about the mean time of a step, by a closed form that is fast and exact for equal stages.
+        """Return about the mean time of a step, by a closed form that is fast.
 
         A replica's computing takes the sum of its stages' times for one microbatch of mean length, and for
-        the other ones the slowest stage's; transfers between stages are not regarded.
+        the other ones the slowest stage's. This is exact for equal stages and microbatches if transfers
+        between stages take no time: the closed form leaves them out.
         """
         work = self.work
         times_s = factors * np.add.reduceat(self._of_layers_s, (0, *plan.ends[:-1]))
@@ -198,7 +199,7 @@ class StepTimes:
                 by_layer = work.layers_s[way][:, None] * factor[work.origin]
                 by_stage = np.add.reduceat(by_layer, starts, axis=0) * factors[:, None]
                 duration_s[here] = by_stage[stage, index]
-            duration_s[one.sends] = work.send_s * work.lengths[step, mine[one.sent]]
+            duration_s[one.transfers] = work.transfer_s * work.lengths[step, mine[one.sent]]
             gather_s = link * (np.add.reduceat(work.gather_s, starts) + work.latency_s)
             duration_s[one.gathers] = gather_s[one.gathering]
             self._ends[key] = replay(one.graph, duration_s).end_s[one.last]

@@ -18,10 +18,9 @@ from sysgym.emulator.trace_errors import TraceError
 from sysgym.emulator.training.operations import (
     ALL_GATHER,
     BACKWARD,
-    BACKWARD_SEND,
     FORWARD,
-    FORWARD_SEND,
     REDUCE_SCATTER,
+    TRANSFERS,
     TrainingTrace,
 )
 from sysgym.emulator.training.pipeline import AFTER_COMPUTING, graph_of
@@ -52,7 +51,7 @@ class Work(NamedTuple):
         microbatches: Factor of each microbatch of all replicas in each step, by way and origin, shape
             (n_steps, 2, n_origins, n_microbatches).
         lengths: Known length of each microbatch, shape (n_steps, n_microbatches), with the mean 1.
-        send_s: Time of a transfer between stages with a microbatch of length 1.
+        transfer_s: Time of a transfer between stages with a microbatch of length 1, for both ends.
         gather_s: Time in which each layer's parameters are gathered, over a healthy link, shape (n_layers,).
         scatter_s: Likewise, in which its gradients are reduced.
         latency_s: What a gather or a reduction takes for a stage, however many layers it has.
@@ -65,7 +64,7 @@ class Work(NamedTuple):
     origin: IntArray
     microbatches: FloatArray
     lengths: FloatArray
-    send_s: float
+    transfer_s: float
     gather_s: FloatArray
     scatter_s: FloatArray
     latency_s: float
@@ -154,7 +153,7 @@ def recorded_work(scenario: FailSlowScenario, rng: np.random.Generator) -> Work:
         np.arange(n_stages),
         microbatches,
         lengths,
-        median_s(FORWARD_SEND, BACKWARD_SEND),
+        median_s(*TRANSFERS),
         of_stages_s(ALL_GATHER),
         of_stages_s(REDUCE_SCATTER),
         0.0,

@@ -19,10 +19,9 @@ from sysgym.emulator.pipelines.job import (
 from sysgym.emulator.training.operations import (
     ALL_GATHER,
     BACKWARD,
-    BACKWARD_SEND,
     FORWARD,
-    FORWARD_SEND,
     REDUCE_SCATTER,
+    TRANSFERS,
 )
 from sysgym.emulator.training.replay import Replayed, replay, step_times_s
 
@@ -137,12 +136,12 @@ def _communication_s(pipeline: Pipeline, plan: Plan) -> FloatArray:
     """Return the durations of communications, 0 of computations, float64 [n_operations]."""
     job, machine, operations = pipeline.scenario.job, pipeline.scenario.machine, pipeline.operations
     found = np.zeros(len(operations))
-    # A send and its receive end together; the send alone takes the time.
+    # A receive takes the time of its send: it ends when the data are there.
     sent_bytes = HALF_BYTES * job.sequence * job.sequences * job.hidden
-    sends = np.isin(operations.kind, (FORWARD_SEND, BACKWARD_SEND))
+    transfers = np.isin(operations.kind, TRANSFERS)
     lengths = pipeline.lengths[list(plan.microbatches)].reshape(job.data_ranks, job.microbatches)
-    found[sends] = machine.latency_s + 8.0 * sent_bytes / machine.bandwidth_bps
-    found[sends] *= lengths[operations.data_rank[sends], operations.index[sends]]
+    found[transfers] = machine.latency_s + 8.0 * sent_bytes / machine.bandwidth_bps
+    found[transfers] *= lengths[operations.data_rank[transfers], operations.index[transfers]]
     starts = np.array((0, *plan.ends[:-1]))
     gathers_s = [
         gather_s(job, pipeline, one) for one in np.add.reduceat(pipeline.layers.parameters, starts).tolist()

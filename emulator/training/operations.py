@@ -30,6 +30,9 @@ GRADIENTS = "grads-all-reduce"
 LAYER_KINDS = (FORWARD_REDUCE, BACKWARD_REDUCE, GRADIENTS)
 """Further kinds in tables by layers: all-reduces of tensor parallelism, and of a bucket of gradients."""
 
+TRANSFERS = (FORWARD_SEND, FORWARD_RECV, BACKWARD_SEND, BACKWARD_RECV)
+"""Kinds of transfers between stages. A send and its receive meet; what follows each waits for its own end."""
+
 COMPUTE = (FORWARD, BACKWARD, GARBAGE, OPTIMIZER)
 """Kinds that compute; the others communicate."""
 

@@ -36,8 +36,9 @@ class TrainingDiagnosis(DecisionEnv[DiagnosisScenario, Outcome]):
     ## Description
 
     A job with pipeline and data parallelism is slower than it should be: some ranks or stages compute slowly,
-    or some operations of one kind are delayed. In addition, microbatches differ in length, stages differ in
-    size, and all durations are noisy. A fault that no other operation waits for costs nothing.
+    or some operations of one kind are delayed; a delayed send delays its receive. In addition, microbatches
+    differ in length, stages differ in size, and all durations are noisy. A fault that no other operation
+    waits for costs nothing.
 
     A question asks for the share of the lost time that a part of the job explains: a replay determines how
     much shorter the steps would be if the operations of that part took their ideal durations. The answer also

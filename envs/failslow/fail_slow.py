@@ -89,7 +89,7 @@ class FailSlow(DiscreteEnv[FailSlowScenario]):
     | `moved` | stages whose last layer is not the initial one | share |
     | `since_action` | time since the last action; 20 before the first | h |
     | `since_checkpoint` | work that a restart would lose | h |
-    | `left` | work that is left | h |
+    | `left` | work that is left, exact | h |
     | `rebalance_cost` | pause to move microbatches | h |
     | `move_layers_cost` | pause to move layers | h |
     | `reroute_cost` | pause to move traffic away from slow links | h |

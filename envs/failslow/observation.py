@@ -48,7 +48,7 @@ COLUMNS: dict[str, Column] = {
     "moved": Column("stages whose last layer is not the initial one", "share", 0.0, 1.0),
     "since_action": _cost("time since the last action; 20 before the first"),
     "since_checkpoint": _cost("work that a restart would lose"),
-    "left": _cost("work that is left"),
+    "left": _cost("work that is left, exact"),
     "rebalance_cost": _cost("pause to move microbatches"),
     "move_layers_cost": _cost("pause to move layers"),
     "reroute_cost": _cost("pause to move traffic away from slow links"),

@@ -65,7 +65,8 @@ class DiagnosisFaults(Table):
     )
     least_loss: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.02,
-        description="minimum share of a step that the worst fault costs; jobs below it are drawn again",
+        description="minimum share of a step that the worst fault costs, which is above 0 in any case; faults"
+        " below it are drawn again, and it is an error if a hundred draws are all below it",
     )
 
 

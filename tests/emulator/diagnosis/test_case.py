@@ -11,13 +11,20 @@ import pytest
 from sysgym.emulator.diagnosis.case import Case, draw_case, levelled
 from sysgym.emulator.diagnosis.parts import DATA_RANK, KIND, RANK, STAGE, Part, operations_of, parts_of
 from sysgym.emulator.trace_errors import TraceError
-from sysgym.emulator.training.operations import FORWARD
+from sysgym.emulator.training.operations import (
+    BACKWARD_RECV,
+    BACKWARD_SEND,
+    FORWARD,
+    FORWARD_RECV,
+    FORWARD_SEND,
+)
 from sysgym.emulator.training.pipeline import graph_of
 from sysgym.emulator.training.replay import step_times_s
 from sysgym.emulator.training.schedules import step_operations
-from sysgym.emulator.training.synthetic import synthetic_trace
+from sysgym.emulator.training.synthetic import TRANSFER_S, synthetic_trace
 from sysgym.emulator.training.timing import durations_s
 from sysgym.scenarios import load_scenario
+from sysgym.scenarios.errors import ScenarioError
 from sysgym.scenarios.schema.diagnosis import N_KINDS, DiagnosisScenario
 from tests.emulator.training.conftest import rows_of, write_csv
 
@@ -84,6 +91,50 @@ def test_delayed_operations_of_a_kind() -> None:
     kind_s = case.what_if.durations[:, here]
     assert np.ptp(kind_s) == pytest.approx(0.0, abs=1e-12)
     assert kind_s.min() >= delay_s
+
+
+@pytest.mark.parametrize(("send", "receive"), [(FORWARD_SEND, FORWARD_RECV), (BACKWARD_SEND, BACKWARD_RECV)])
+def test_data_that_are_sent_late_arrive_late(send: str, receive: str) -> None:
+    """Without that, a slow send would cost nothing: nobody waits for the end of a send."""
+    settings = {**QUIET, "faults.most": 1, "faults.excess": 1.0}
+    case = next(
+        case for case in (drawn(seed, **settings) for seed in range(300)) if case.culprit == Part(KIND, send)
+    )
+    operations, durations = case.what_if.operations, case.what_if.durations
+    late = durations > 2 * TRANSFER_S
+    assert set(operations.kind[late.any(axis=0) & ~operations.computes].tolist()) >= {send, receive}
+    sent, received = (operations.kind == kind for kind in (send, receive))
+    groups = case.what_if.graph.group_of
+    of_sent, of_received = np.argsort(groups[sent]), np.argsort(groups[received])
+    np.testing.assert_array_equal(durations[:, sent][:, of_sent], durations[:, received][:, of_received])
+    assert 0.2 < late[:, sent].mean() < 0.4
+    assert case.cost_s[0] >= 0.02 * case.what_if.step_s
+
+
+def test_a_late_receive_does_not_delay_its_send() -> None:
+    case = next(
+        case
+        for case in (drawn(seed, **{**QUIET, "faults.most": 1}) for seed in range(300))
+        if case.culprit == Part(KIND, FORWARD_RECV)
+    )
+    sent = case.what_if.operations.kind == FORWARD_SEND
+    np.testing.assert_allclose(case.what_if.durations[:, sent], TRANSFER_S)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"faults.excess": 0.001}, {"faults.excess": 1e-9, "faults.least_loss": 1e-4}],
+)
+def test_faults_that_cost_too_little_are_an_error(settings: dict[str, float]) -> None:
+    with pytest.raises(ScenarioError, match=r"faults\.least_loss[^$]*lower faults\.least_loss"):
+        drawn(0, **{"faults.most": 1, "faults.excess_log_sd": 0.0, **settings})
+
+
+def test_the_worst_fault_costs_something() -> None:
+    """Even if none need cost anything: those of parts that nobody waits for are drawn again."""
+    cases = [drawn(seed, **{"faults.least_loss": 0.0, "faults.most": 1}) for seed in range(60)]
+    assert all(case.cost_s.max() > 0.0 for case in cases)
+    assert all(case.score(case.culprit) == 1.0 for case in cases)
 
 
 def test_the_score_is_the_cost_over_the_worst() -> None:

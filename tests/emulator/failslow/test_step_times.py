@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from sysgym.emulator.failslow.step_times import Plan, StepTimes
 from sysgym.emulator.failslow.work import WAYS, draw_work
 from sysgym.emulator.trace_errors import TraceError
-from sysgym.emulator.training.operations import (
-    ALL_GATHER,
-    BACKWARD_SEND,
-    FORWARD_SEND,
-    REDUCE_SCATTER,
-)
+from sysgym.emulator.training.operations import ALL_GATHER, REDUCE_SCATTER, TRANSFERS
 from sysgym.emulator.training.replay import step_times_s
 from sysgym.emulator.training.schedules import schedule_graph, step_operations
 from sysgym.emulator.training.synthetic import synthetic_trace
@@ -57,8 +52,8 @@ def whole_job_s(times: StepTimes, factors: Any, link: float, plan: Plan) -> floa
                 * work.microbatches[step, way, 0][which]
                 * factors[operations.data_rank, operations.stage]
             )[here]
-        sends = np.isin(operations.kind, (FORWARD_SEND, BACKWARD_SEND))
-        duration_s[step, sends] = work.send_s * work.lengths[step][which[sends]]
+        transfers = np.isin(operations.kind, TRANSFERS)
+        duration_s[step, transfers] = work.transfer_s * work.lengths[step][which[transfers]]
         for kind, layers_s in ((ALL_GATHER, work.gather_s), (REDUCE_SCATTER, work.scatter_s)):
             here = operations.kind == kind
             of_stages_s = np.add.reduceat(layers_s, starts) + work.latency_s
@@ -92,6 +87,26 @@ def test_equal_stages_are_the_closed_form() -> None:
     slow[3] = 2.0
     assert times.step_s(slow, 1.0, times.first) == pytest.approx(2.0 * times.healthy_s, rel=0.01)
     assert times.expected_s(slow, 1.0, times.first) == pytest.approx(2.0 * times.healthy_s, rel=0.01)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 4])
+def test_one_microbatch_waits_for_all_transfers(stages: int) -> None:
+    """It goes through the stages forwards and backwards, and is sent between each two of them."""
+    times = times_of(
+        **{**EQUAL, "job.stages": stages, "job.microbatches": 1, "machine.bandwidth_bps": 1e9,
+           "machine.latency_s": 0.0}
+    )  # fmt: skip
+    work = times.work._replace(gather_s=np.zeros(34), scatter_s=np.zeros(34), transfer_s=5.0)
+    passes_s = work.layers_s.sum()
+    assert StepTimes(work).healthy_s == pytest.approx(passes_s + 2 * (stages - 1) * 5.0, rel=1e-12)
+
+
+def test_slower_links_make_a_step_longer() -> None:
+    work = times_of().work
+    times_s = [StepTimes(work._replace(transfer_s=transfer_s)).healthy_s for transfer_s in (0.0, 0.01, 0.1)]
+    assert times_s == sorted(set(times_s))
+    # At least the first microbatch waits for its transfers to the last stage, and the last one back.
+    assert times_s[2] > times_s[0] + 0.4
 
 
 def test_the_closed_form_is_near_the_replay() -> None:

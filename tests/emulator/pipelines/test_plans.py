@@ -87,6 +87,32 @@ def test_equal_microbatches_take_the_closed_form_of_1f1b() -> None:
     assert step_s >= 8 * both.max()
 
 
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+def test_one_microbatch_waits_for_all_transfers(schedule: str, stages: int) -> None:
+    """It goes through the stages forwards and backwards, and is sent between each two of them."""
+    bandwidth_bps = 1e6
+    pipeline, _ = job(
+        **{"job.stages": stages, "job.data_ranks": 1, "job.microbatches": 1, "job.schedule": schedule,
+           "machine.bandwidth_bps": bandwidth_bps, "machine.latency_s": 0.5}
+    )  # fmt: skip
+    plan, thought = first_plan(pipeline), as_thought(pipeline)
+    transfer_s = 0.5 + 8.0 * 2.0 * 2048 * 2048 / bandwidth_bps
+    passes_s = np.sum(stage_times_s(pipeline, plan, thought))
+    expected_s = passes_s + 2 * (stages - 1) * transfer_s
+    assert step_time_s(pipeline, plan, thought) == pytest.approx(expected_s, rel=1e-12)
+
+
+def test_slower_links_make_a_step_longer() -> None:
+    """Without data parallelism, only transfers between stages use them."""
+    times_s = []
+    for bandwidth_bps in (400e9, 40e9, 4e9):
+        pipeline, truth = job(**{"job.data_ranks": 1, "machine.bandwidth_bps": bandwidth_bps})
+        times_s.append(step_time_s(pipeline, first_plan(pipeline), truth))
+    assert times_s == sorted(set(times_s))
+    assert times_s[2] > 1.1 * times_s[0]
+
+
 def test_recomputation_adds_a_forward_pass() -> None:
     pipeline, truth = job()
     plan = first_plan(pipeline)
