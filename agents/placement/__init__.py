@@ -34,7 +34,9 @@ AGENTS = (
     _heuristic("spread", "jobs:SpreadAgent", "several jobs: every block on the emptiest node"),
     _heuristic("annealing", "annealing:AnnealingAgent", "simulated annealing with the closed-form model"),
     _heuristic(
-        "exhaustive", "exhaustive:ExhaustiveAgent", "exact: all placements and all programs, as in P2"
+        "exhaustive",
+        "exhaustive:ExhaustiveAgent",
+        "all placements with the axes in this order, and all programs",
     ),
     _heuristic("topk", "topk:TopKAgent", "the k best by the model, then simulated or measured"),
     _heuristic("ucb", "measuring:UcbAgent", "upper confidence bounds with independent candidates"),

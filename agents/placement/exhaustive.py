@@ -18,10 +18,12 @@ MOST_ASSIGNMENTS = 2000
 
 
 class ExhaustiveAgent(Placer):
-    """Exact optimum of the closed-form model, which also determines the reward.
+    """Best of all placements or programs by the closed-form model, which also determines the reward.
 
-    Assignments of several jobs are compared by simulation. The agent does not play the joint environment,
-    where the model does not determine the reward; ``greedy`` takes the best candidate by the model there.
+    Placements are those with the axes in the order of the problem, as in P2: another order can have a faster
+    one. Assignments of several jobs are compared by simulation. The agent does not play the joint
+    environment, where the model does not determine the reward; ``greedy`` takes the best candidate by the
+    model there.
     """
 
     name = "exhaustive"
@@ -43,7 +45,7 @@ class ExhaustiveAgent(Placer):
         return tuple(world.action_of(instruction) for instruction in program)
 
     def assign(self, world: MultiJobPlacement) -> IntArray:
-        """Simulate all assignments of the jobs, up to renaming of nodes."""
+        """Simulate all assignments of the jobs, one of those that differ by nodes' names alone."""
         system = world.system
         everything = all_assignments(system.hierarchy, system.jobs, MOST_ASSIGNMENTS)
         self.simulations = len(everything)

@@ -5,6 +5,11 @@ product over a column is the level's cardinality, the product over a row the axi
 device's index is mixed radix over the column, axis 0 most significant; its index along an axis is mixed radix
 over the levels, outermost most significant. The matrices are those of P2's problem (Xie et al., MLSys 2022);
 the order of digits inside a level is our convention.
+
+A matrix therefore places the axes only together with their order: of an axis of 2 and one of 4 on a ring of
+8 devices, the first reduces between devices at opposite ends, the second between neighbours, and with the
+axes named the other way round it is the opposite. An optimum is the best of the matrices in one order, not of
+all assignments of devices; :meth:`~.problem.PlacementProblem.reordered` gives the problem in another order.
 """
 
 from __future__ import annotations

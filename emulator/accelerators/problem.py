@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
@@ -56,6 +56,31 @@ class PlacementProblem:
     def n_axes(self) -> int:
         """Number of axes."""
         return len(self.axes)
+
+    def reordered(self, order: Sequence[int]) -> PlacementProblem:
+        """Return the same problem with its axes in another order.
+
+        Placements can differ in time, because devices of a level are numbered in the order of the axes; see
+        :mod:`~sysgym.emulator.accelerators.matrices`.
+
+        Args:
+            order: Every axis once: the present index of each axis of the result.
+
+        Raises:
+            ScenarioError: An axis is missing, or given twice.
+        """
+        if sorted(order) != list(range(self.n_axes)):
+            expected = f"each axis from 0 to {self.n_axes - 1} once"
+            raise ScenarioError(f"<placement on {self.hierarchy.name}>", "order", list(order), expected)
+        place = {axis: index for index, axis in enumerate(order)}
+        return PlacementProblem(
+            self.hierarchy,
+            tuple(self.axes[axis] for axis in order),
+            tuple(
+                Reduction(tuple(place[axis] for axis in reduction.axes), reduction.size_bytes)
+                for reduction in self.reductions
+            ),
+        )
 
     def _problems(self) -> Iterator[Problem]:
         if not self.reductions:

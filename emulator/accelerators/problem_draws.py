@@ -60,7 +60,7 @@ def draw_problem(scenario: PlacementScenario, split: str, episode_seed: int) -> 
     drawn = scenario.draw(split, episode_seed)
     for attempt in range(_MOST_ATTEMPTS if drawn.system.is_drawn else 1):
         hierarchy = draw_hierarchy(drawn.system, episode_seed, attempt)
-        warn_outside(hierarchy, drawn.problem.algorithm)
+        warn_outside(hierarchy, drawn.problem.algorithm, own=drawn.system.is_own)
         problem = _draw_on(hierarchy, drawn.problem, episode_seed, attempt, choice=True)
         if has_choice(hierarchy.cardinalities, problem.axes):
             break
@@ -126,7 +126,7 @@ def draw_program_task(
     drawn = scenario.draw(split, episode_seed)
     for attempt in range(_MOST_ATTEMPTS):
         hierarchy = draw_hierarchy(drawn.system, episode_seed, attempt)
-        warn_outside(hierarchy, drawn.problem.algorithm)
+        warn_outside(hierarchy, drawn.problem.algorithm, own=drawn.system.is_own)
         whole = _draw_on(hierarchy, drawn.problem, episode_seed, attempt, choice=False)
         problem = PlacementProblem(hierarchy, whole.axes, whole.reductions[:1])
         matrix = _placement(problem, drawn.problem, _generator("placement", episode_seed, attempt))

@@ -161,7 +161,8 @@ class JointPlacement(PlacementEnv):
     ## Version History
 
     - v0: first version. Before the first release `joint-unseen` had hidden factors, like
-      `joint-unseen-matched`, and latencies of rings were added to their time on links.
+      `joint-unseen-matched`, latencies of rings were added to their time on links, and a group's bytes were
+      equal on all uplinks of a node that it uses, not for all its members.
     """  # noqa: E501, a table's row is one line
 
     STEP_METRICS = NAMES_OF_A_STEP

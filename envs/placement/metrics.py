@@ -22,7 +22,7 @@ EPISODE_METRICS: dict[str, str] = {
     "default_time_s": (
         "time of all reductions under the default: axes in the order given, or a single all-reduce, s"
     ),
-    "best_time_s": "time of all reductions under the exact optimum, s",
+    "best_time_s": "time of all reductions under the best choice, of those that the actions can make, s",
     "worst_time_s": "time of all reductions under the worst placement or candidate (placement, joint), s",
     "speedup": "default_time_s / time_s",
     "best_speedup": "default_time_s / best_time_s",

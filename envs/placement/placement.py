@@ -41,7 +41,12 @@ class CollectivePlacement(PlacementEnv):
     An episode is one problem. Every step assigns the next prime factor of a level, outermost level first, to
     an axis. After the last one the matrix is complete, and a cost model gives the time of the reductions.
     Equal primes of a level are assigned to axes in non-descending order, so every matrix is reached in
-    exactly one way. All optima are exact, by exhaustive search.
+    exactly one way.
+
+    The optimum in the metrics is the best of all matrices, by exhaustive search with the cost model. It is
+    exact for the axes in the order given: inside a level, devices are numbered in the order of the axes, the
+    last one between neighbours, and no action changes this. On a ring, the same axes in another order can
+    have an optimum that is twice as fast (`docs/placement.md`).
 
     ## Action Space
 

@@ -41,8 +41,8 @@ class ReductionProgram(PlacementEnv):
     sum.
 
     An episode is one reduction under one placement. Every step appends an instruction, which all groups run
-    concurrently; a cost model gives its time. The optimum is exact: programs are paths in a graph whose nodes
-    are the states of the devices' data.
+    concurrently; a cost model gives its time. The optimum is exact for this placement: programs are paths in
+    a graph whose nodes are the states of the devices' data.
 
     ## Action Space
 

@@ -1,4 +1,4 @@
-"""Tasks: the placements of a problem or the programs of a reduction, with times and the exact optimum.
+"""Tasks: the placements of a problem or the programs of a reduction, with times and the best of them.
 
 Tasks depend on the drawn problem alone and are cached; times are computed lazily.
 """

@@ -181,6 +181,11 @@ class System(GrownTable):
         return self.source == "drawn" or (self.source == "preset" and self.preset == "drawn")
 
     @property
+    def is_own(self) -> bool:
+        """Whether the user describes the system, in the scenario or in a file."""
+        return self.source not in ("preset", "drawn")
+
+    @property
     def n_devices(self) -> int | None:
         """Number of devices; None if the scenario alone does not determine it."""
         if self.source == "levels":

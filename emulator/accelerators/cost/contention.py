@@ -2,7 +2,7 @@
 
 An instruction runs a collective in many groups of devices. A group whose members are inside and outside an
 instance of a level sends bytes through the instance's uplinks. These loads add up. The step takes as long as
-the fullest link of any level, plus its rounds' latencies on the slowest level that it crosses.
+the fullest link of any level, plus what the latencies of its rounds add (``rounds.py``).
 
 Every member of a group carries an equal share of the bytes that its group sends out of an instance, through
 the uplink to which it is assigned, as in a ring with as many channels as members.

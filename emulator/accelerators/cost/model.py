@@ -336,6 +336,9 @@ class CostModel:
     ) -> tuple[Matrix, float]:
         """Return the fastest placement of a problem and its time; ties go to the first in sorted order.
 
+        It is the best of all matrices with the axes in the order given; in another order of the axes the best
+        time can differ (:meth:`~sysgym.emulator.accelerators.problem.PlacementProblem.reordered`).
+
         Args:
             problem: The problem; its hierarchy may differ from the model's in links but not in cardinalities.
             programs: ``all_reduce`` or ``synthesized``, the best program for each reduction.

@@ -35,8 +35,9 @@ def ring_wait_s(
 ) -> float:
     """Return the time of a ring's rounds beyond the time on the fullest link.
 
-    It is exact where links work at constant rates. On three or more levels it can be too long, if a level
-    between others has the slowest links, by at most the latency of a hop.
+    It is exact where links work at constant rates, as on switches, and too long elsewhere (see
+    :mod:`~sysgym.emulator.accelerators.cost.validity`). On three or more levels it can be too long, if a
+    level between others has the slowest links, by at most the latency of a hop.
 
     Args:
         phases: How often the data goes around: twice for an all-reduce, else once.

@@ -1,9 +1,9 @@
 """Simulation of a reduction program as flows, the more exact model of its time.
 
 The transfers of each step, of all groups at once, share the links by max-min fairness; the next step begins
-when the last transfer has arrived. The closed forms take the bytes over the busiest link for a step, and the
-largest latency for every hop; here a hop has the latency of the level it crosses, which counts only if
-something waits for it.
+when the last transfer has arrived. The closed forms take the bytes over the fullest link of a step, and the
+longest way of a piece over the hops; here a transfer begins when what it waits for has arrived, and links are
+shared anew whenever one begins or ends.
 """
 
 from __future__ import annotations

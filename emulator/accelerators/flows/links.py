@@ -6,10 +6,11 @@ uplinks with the same number form a separate ring.
 
 A transfer goes out through the uplinks of every instance that contains its sender but not its receiver,
 crosses the network that joins the last of them with its sibling, and comes in the same way. At each level it
-is spread equally over the uplinks to which the members of its group inside the instance are assigned, as NCCL
-does with several channels; between two devices alone these are their own uplinks. Around a ring it takes the
-shorter direction; if both are equally long, half goes each way. A ring has no hub: traffic to levels further
-out leaves it at the device and does not use its links. All of this is our convention.
+is spread over the uplinks to which the members of its group inside the instance are assigned, an equal part
+for each member, as with a channel of NCCL for each; between two devices alone these are their own uplinks. If
+all groups send as much, all uplinks of an instance are therefore equally full. Around a ring a transfer takes
+the shorter direction; if both are equally long, half goes each way. A ring has no hub: traffic to levels
+further out leaves it at the device and does not use its links. All of this is our convention.
 """
 
 from __future__ import annotations
@@ -177,18 +178,31 @@ def _append(
 
 
 @cached_kernel()
-def _tied(members: IntArray, instance: int, inside: int, uplinks: int, found: NDArray[np.int64]) -> int:
-    """Write the uplinks of an instance that members inside are tied to; return how many."""
-    n_found = 0
+def _tied(
+    members: IntArray,
+    instance: int,
+    inside: int,
+    uplinks: int,
+    found: NDArray[np.int64],
+    part: NDArray[np.float64],
+) -> int:
+    """Write the uplinks of an instance that members inside are tied to, and their parts; return how many.
+
+    An uplink's part is the share of these members that are tied to it.
+    """
+    n_found, n_members = 0, 0
     for member in members:
         if member // inside == instance:
             uplink = member % inside * uplinks // inside
-            known = False
-            for i in range(n_found):
-                known |= found[i] == uplink
-            if not known:
-                found[n_found] = uplink
+            n_members += 1
+            at = 0
+            while at < n_found and found[at] != uplink:
+                at += 1
+            if at == n_found:
+                found[at], part[at] = uplink, 0.0
                 n_found += 1
+            part[at] += 1.0
+    part[:n_found] /= n_members
     return n_found
 
 
@@ -208,6 +222,7 @@ def _paths(
     first = np.zeros(n_paths + 1, np.int64)
     links, shares, size = np.empty(4 * n_paths + 4, np.int32), np.empty(4 * n_paths + 4), 0
     found = np.empty(max(uplinks.max(), 1), np.int64)
+    part = np.empty(len(found))
     for p in range(n_paths):
         members = groups[group_of[p]]
         outermost = n_levels
@@ -222,26 +237,26 @@ def _paths(
                 if ring[level]:
                     continue
                 instance = device // inside[level]
-                n_found = _tied(members, instance, inside[level], uplinks[level], found)
+                n_found = _tied(members, instance, inside[level], uplinks[level], found, part)
                 for i in range(n_found):
                     link = first_link[level] + 2 * (instance * uplinks[level] + found[i]) + direction
-                    links, shares, size = _append(links, shares, size, link, 1.0 / n_found)
+                    links, shares, size = _append(links, shares, size, link, part[i])
             if direction == 0 and outermost < n_levels and ring[outermost]:
                 level, siblings = outermost, cardinality[outermost]
                 instance = source[p] // inside[level]
                 place = instance % siblings
                 hops = (target[p] // inside[level] % siblings - place) % siblings
-                n_found = _tied(members, instance, inside[level], uplinks[level], found)
+                n_found = _tied(members, instance, inside[level], uplinks[level], found, part)
                 for way in range(2):
                     n_hops = siblings - hops if way else hops
                     if 2 * n_hops > siblings:
                         continue
-                    share = (0.5 if 2 * n_hops == siblings else 1.0) / n_found
+                    share = 0.5 if 2 * n_hops == siblings else 1.0
                     for hop in range(n_hops):
                         step = -hop if way else hop
                         at = instance - place + (place + step) % siblings
                         for i in range(n_found):
                             link = first_link[level] + 2 * (at * uplinks[level] + found[i]) + way
-                            links, shares, size = _append(links, shares, size, link, share)
+                            links, shares, size = _append(links, shares, size, link, share * part[i])
         first[p + 1] = size
     return first, links[:size].copy(), shares[:size].copy()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -107,7 +108,10 @@ def neighbour(
 
 
 def all_assignments(hierarchy: Hierarchy, jobs: Sequence[Job], most: int) -> list[IntArray]:
-    """Return all assignments that differ by more than the names of nodes, [n_jobs, n_nodes] each.
+    """Return all assignments that can differ in their times, [n_jobs, n_nodes] each.
+
+    Of assignments that are the same but for the names of siblings on a switch, or for where the numbers of a
+    ring begin and which way they run, one is returned.
 
     Args:
         hierarchy: The system.
@@ -147,14 +151,44 @@ def _rows(blocks: int, room: IntArray) -> Iterator[list[int]]:
 
 
 def _key(hierarchy: Hierarchy, counts: IntArray) -> bytes:
-    """Return a key that is equal for assignments that differ by the names of siblings only."""
+    """Return a key that is equal only for assignments with equal times: they differ by siblings' names."""
     columns: list[bytes] = [column.tobytes() for column in counts.T]
-    for cardinality in reversed(hierarchy.cardinalities[:-1]):
+    for level in reversed(range(hierarchy.n_levels - 1)):
+        cardinality = hierarchy.cardinalities[level]
+        rename = _renaming(hierarchy, level)
         columns = [
-            b"".join(sorted(columns[first : first + cardinality]))
+            b"".join(rename(columns[first : first + cardinality]))
             for first in range(0, len(columns), cardinality)
         ]
     return columns[0]
+
+
+def _renaming(hierarchy: Hierarchy, level: int) -> Callable[[list[bytes]], list[bytes]]:
+    """Return what gives siblings of a level their names: equal for groups of siblings with equal times.
+
+    Siblings on a switch can have any names, those in an outermost ring only names that keep its order. A ring
+    inside other levels is left as it is: where a job leaves it depends on the names. So are siblings of which
+    only some share an uplink of an instance around them.
+    """
+    inside = hierarchy.devices_inside(level)
+    for outer in range(level):
+        around = hierarchy.levels[outer]
+        # An uplink serves all siblings; or a part of one, on a switch, where the uplink's number is nothing.
+        served = hierarchy.devices_inside(outer) // around.uplinks
+        shared = served % (inside * hierarchy.cardinalities[level]) == 0
+        if not (shared or (inside % served == 0 and around.network == "switch")):
+            return list
+    if hierarchy.levels[level].network == "switch":
+        return sorted
+    return _ring_from_least if math.prod(hierarchy.cardinalities[:level]) == 1 else list
+
+
+def _ring_from_least(siblings: list[bytes]) -> list[bytes]:
+    """Return siblings in a ring in the least of the orders that begin with one of them and go either way."""
+    twice = siblings + siblings
+    n = len(siblings)
+    orders = [twice[first : first + n] for first in range(n)]
+    return min(orders + [order[::-1] for order in orders])
 
 
 def _empty(hierarchy: Hierarchy, jobs: Sequence[Job]) -> tuple[IntArray, IntArray]:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from sysgym.emulator.accelerators.cost.model import CostModel
 from sysgym.emulator.accelerators.presets import get_preset
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
 from sysgym.scenarios.errors import ScenarioError
@@ -19,6 +20,26 @@ def test_a_problem() -> None:
     assert problem.n_axes == 2
     assert problem.reductions[1].axes == (0, 1)
     assert hash(problem) == hash(PlacementProblem(A100, (4, 16), problem.reductions))
+
+
+def test_axes_in_another_order() -> None:
+    problem = PlacementProblem(A100, (2, 4, 8), (REDUCTION, Reduction((1, 2), 5.0)))
+    other = problem.reordered((2, 0, 1))
+    assert other.axes == (8, 2, 4)
+    assert [reduction.axes for reduction in other.reductions] == [(1,), (0, 2)]
+    assert other.reordered((1, 2, 0)) == problem
+    for order in [(0, 1), (0, 1, 1), (1, 2, 3)]:
+        with pytest.raises(ScenarioError, match="each axis from 0 to 2 once"):
+            problem.reordered(order)
+
+
+@pytest.mark.parametrize(("preset", "ratio"), [("p2-v100", 1.97), ("p2-a100", 1.0), ("dgx-h100", 1.0)])
+def test_on_a_ring_the_order_of_the_axes_changes_the_optimum(preset: str, ratio: float) -> None:
+    """On 2 nodes axes of 2 and 8: with the small one first, its pairs meet at opposite ends of the ring."""
+    system = get_preset(preset, 2)
+    problem = PlacementProblem(system, (2, system.n_devices // 2), (Reduction((0,), 1.3e7),))
+    times_s = [CostModel(system).best_placement(problem.reordered(order))[1] for order in [(0, 1), (1, 0)]]
+    assert times_s[0] / times_s[1] == pytest.approx(ratio, abs=0.01)
 
 
 def test_axes_that_do_not_fit() -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sysgym.emulator.accelerators.cost.validity import ClosedFormWarning
 from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
 from sysgym.emulator.accelerators.matrices import check_matrix, enumerate_matrices, reduction_factors
 from sysgym.emulator.accelerators.presets import get_preset
@@ -194,7 +195,8 @@ def test_own_levels() -> None:
         {"name": "gpu", "cardinality": 5, "bandwidth_bytes_per_s": 1e10, "latency_s": 0.0, "network": "ring"},
     ]
     scenario = _scenario(system={"source": "levels", "levels": levels}, problem__axes=[5, 3])
-    problem = draw_problem(scenario, "train", 0)
+    with pytest.warns(ClosedFormWarning, match="gpus in a ring"):
+        problem = draw_problem(scenario, "train", 0)
     assert problem.hierarchy.levels == (
         Level("node", 3, 1e9, 1e-5, uplinks=5),
         Level("gpu", 5, 1e10, 0.0, network="ring"),
@@ -206,7 +208,8 @@ def test_imported_systems(tmp_path: Path) -> None:
     yml = tmp_path / "torus.yml"
     yml.write_text("topology: [Ring, Ring]\nnpus_count: [4, 8]\nbandwidth: [80, 80]\nlatency: [1000, 1000]\n")
     scenario = _scenario(system={"source": "astra-sim", "file": str(yml)}, problem__axes=[4, 8])
-    assert draw_problem(scenario, "train", 0).hierarchy.cardinalities == (8, 4)
+    with pytest.warns(ClosedFormWarning, match="in a ring"):
+        assert draw_problem(scenario, "train", 0).hierarchy.cardinalities == (8, 4)
     wrong = _scenario(system={"source": "astra-sim", "file": str(yml)}, problem__axes=[4, 4])
     with pytest.raises(ScenarioError, match="32, the number of devices"):
         draw_problem(wrong, "train", 0)

@@ -164,6 +164,7 @@ def test_masks_are_exact_on_drawn_problems(make_env: MakeEnv, world: Any, seed: 
         env.step(path[-1])
 
 
+@pytest.mark.filterwarnings("ignore::sysgym.emulator.accelerators.cost.validity.ClosedFormWarning")
 def test_what_is_observed_by_hand(make_env: MakeEnv, world: Any) -> None:
     env = make_env(
         "placement",

@@ -64,6 +64,13 @@ def test_bytes_are_spread_over_the_uplinks_of_the_groups_members() -> None:
     assert paths.shares_of(1).tolist() == [1.0] * 4
 
 
+def test_an_uplink_of_two_members_carries_twice_that_of_one() -> None:
+    system = Hierarchy("nodes", (Level("node", 2, 4.0, 1e-4, uplinks=2), Level("gpu", 6, 100.0, 1e-6)))
+    paths = LinkGraph(system).paths([0], [6], [[0, 2, 4, 6, 8, 10]], [0])
+    # Of three members in a node two are tied to the first uplink, devices 0 to 2, and one to the second.
+    assert paths.shares_of(0) == pytest.approx([1.0, 2 / 3, 1 / 3, 2 / 3, 1 / 3, 1.0])
+
+
 def test_around_a_ring_the_shorter_way_and_half_each_where_both_are_as_long() -> None:
     links = LinkGraph(Hierarchy("ring", (Level("gpu", 6, 90.0, 1e-6, network="ring"),)))
     assert _names(links, 4, 0) == ["gpu 4, to the next", "gpu 5, to the next"]
