@@ -55,6 +55,10 @@ class WranglerAgent(Learner):
 
     Stragglers and other tasks have equal total weight in fitting, as after resampling.
 
+    The training jobs are those of the environment's scenario with its overrides, and never those of an
+    environment's own ``source``. In ``sysgym study stress`` a disturbance of the jobs is therefore part of
+    the training, whereas agents with a checkpoint stay as they were trained.
+
     Args:
         confidence: Lowest probability for a flag.
         n_jobs: Number of training jobs.

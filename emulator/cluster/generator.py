@@ -234,10 +234,10 @@ def _run(
 
 
 def _place(jobs: GeneratedJobs, n_tasks: int, seed: int, attempt: int) -> IntArray:
-    """Return the machine of each task's attempt: random, and never the machine of the previous attempt.
+    """Return the machine of each task's attempt: random, and never the machine of the first attempt.
 
-    First attempts fill slots. A later attempt may get any machine: the policy decides how many run at a time,
-    and its spare machines are limited elsewhere.
+    First attempts fill slots. A later attempt may get any other machine, even that of another later attempt:
+    the policy decides how many run at a time, and its spare machines are limited elsewhere.
     """
     machines, slots = jobs.cluster.machines, jobs.cluster.slots_per_machine
     first = _stream(seed, _ATTEMPT, 0, _PLACEMENT).permutation(machines * slots)[:n_tasks] // slots

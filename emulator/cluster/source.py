@@ -68,7 +68,7 @@ def read_trace(scenario: StragglerScenario) -> None:
         from sysgym.emulator.cluster.traces import CACHED, find_files
 
         if scenario.jobs.format in CACHED:
-            _trace(scenario.jobs)
+            _trace(scenario)
         else:
             find_files(scenario.jobs)
 
@@ -102,7 +102,7 @@ class TracedJobs:
     def __init__(self, scenario: StragglerScenario) -> None:
         assert isinstance(scenario.jobs, TraceJobs)
         self._scenario = scenario
-        self._trace = _trace(scenario.jobs)
+        self._trace = _trace(scenario)
         self.names = {split: names_of(self._trace, split, scenario.jobs.split) for split in SPLIT_NAMES}
 
     def job(self, split: str, episode_seed: int) -> Job:
@@ -115,7 +115,7 @@ class TracedJobs:
         assert isinstance(scenario.jobs, TraceJobs)
         trace, names = self._trace, self.names[split]
         if scenario.jobs != self._scenario.jobs:  # the split varies the selection of the trace
-            trace = _trace(scenario.jobs)
+            trace = _trace(scenario)
             names = names_of(trace, split, scenario.jobs.split)
         if not names:
             raise ScenarioError(
@@ -181,14 +181,16 @@ def split_of(submission: str) -> str:
     return next(split for split, tenths in _TENTHS.items() if tenth in tenths)
 
 
-def _trace(jobs: TraceJobs) -> TraceSource:
+def _trace(scenario: StragglerScenario) -> TraceSource:
     """Return a trace's jobs, which are the same however they are divided."""
-    return _read(jobs.model_copy(update={"split": TraceJobs.LATER["split"]}))
+    assert isinstance(scenario.jobs, TraceJobs)
+    jobs = scenario.jobs.model_copy(update={"split": TraceJobs.LATER["split"]})
+    return _read(jobs, scenario.straggler.quantile)
 
 
 @lru_cache(maxsize=4)
-def _read(jobs: TraceJobs) -> TraceSource:
+def _read(jobs: TraceJobs, quantile: float | None) -> TraceSource:
     # Imported here because only traces need it, and the import takes long.
     from sysgym.emulator.cluster.traces import load_jobs
 
-    return load_jobs(jobs)
+    return load_jobs(jobs, quantile)

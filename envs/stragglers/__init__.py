@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sysgym.scenarios.family import Curve, Disturbance, Disturbances, Environment, Evaluation, Family, Metric
 
-_NORMALISED_TIME = "Time since the job's submission (% of the threshold)"
+_NORMALISED_TIME = "Time since the task's start (% of the threshold)"
 _TIME_SAVED = Metric("completion_reduction", "Job completion time saved", True)
 
 _OF_PREDICTIONS = Evaluation(

@@ -1,4 +1,4 @@
-"""Lower bound on the completion time of a job with known durations."""
+"""Earliest completion of a job with known durations: a bound, or the result of a search."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ def best_completion_s(
 ) -> float:
     """Return the earliest completion found by acting at checkpoints, with all durations known.
 
-    Without a limit on machines the result is exact: every useful attempt starts as early as possible. With a
-    limit it is the best result of a search, not a bound: for a target completion time, tasks that would end
-    later receive a second attempt, in the order of their latest start, and the target is found by bisection.
+    A checkpoint accepts one action for a task, so its second attempt can begin at the first checkpoint after
+    its start, and every further one a window later. Without a limit on machines the result is reached by
+    copying every task at each checkpoint; it is a bound where the scenario limits decisions or actions
+    (``control.max_checkpoints``, ``mitigation.actions_per_checkpoint``), which are ignored here. With a limit
+    on machines it is the best result of a search, not a bound: for a target completion time, tasks that would
+    end later receive a second attempt, in the order of their latest start, and the target is found by
+    bisection.
 
     Args:
         job: The job.
@@ -33,7 +37,9 @@ def best_completion_s(
     first_end_s = job.start_s + job.duration_s[:, 0]
     others = job.duration_s[:, 1:] if copies else job.duration_s[:, 1:2]
     if spare_machines == UNLIMITED:
-        return float(np.minimum(first_end_s, begin_s + others.min(axis=1)).max())
+        waits_s = np.arange(others.shape[1]) * job.window_s
+        other_end_s = begin_s + (waits_s + others).min(axis=1)
+        return float(np.minimum(first_end_s, other_end_s).max())
     kinds = (True, False) if copies else (False,)
     return min(_search(job, begin_s, first_end_s, spare_machines, copy=kind) for kind in kinds)
 

@@ -32,8 +32,8 @@ CURVES = {
     "precision": "stragglers among the flags that were raised in time (absent: no flag) up to",
     "f1": "F1 of the flags raised up to",
 }
-"""Metrics of flags over normalised time: ``f1_at_30`` counts flags raised within 30 % of the threshold after
-the job's submission."""
+"""Metrics of flags over normalised time: ``f1_at_30`` counts flags of tasks that had run for at most 30 % of
+the threshold. Time begins at each task's own start, because nobody can flag a task in a queue."""
 
 CHECKPOINT_METRICS: dict[str, str] = {
     "pending_tasks": "tasks that have not started",
@@ -50,7 +50,8 @@ CHECKPOINT_METRICS: dict[str, str] = {
     "used_s": "machine-seconds of all attempts so far (mitigation)",
     "wasted_s": "machine-seconds of attempts that were killed or lost so far (mitigation)",
 }
-"""Meaning of every metric of a checkpoint."""
+"""Meaning of every metric of a checkpoint. Those of flags reveal the true stragglers: agents may learn from
+them but must not use them for decisions."""
 
 EPISODE_METRICS: dict[str, str] = {
     "n_tasks": "tasks of the job",
@@ -62,9 +63,10 @@ EPISODE_METRICS: dict[str, str] = {
     "precision": "stragglers among the flags that were raised in time (absent: no flag)",
     "recall": "stragglers flagged in time, of all stragglers",
     "f1": "harmonic mean of precision and recall, 0 without a true flag",
-    "f1_over_time": "mean of F1 at every tenth of the threshold, which rewards early flags",
+    "f1_over_time": "mean of F1 at every tenth of the threshold, by each task's own time, which rewards early"
+    " flags",
     **{
-        f"{name}_at_{percent}": f"{meaning} {percent} % of the threshold after the job's submission"
+        f"{name}_at_{percent}": f"{meaning} {percent} % of the threshold after the start of their task"
         for name, meaning in CURVES.items()
         for percent in PERCENTS
     },
@@ -80,7 +82,8 @@ EPISODE_METRICS: dict[str, str] = {
     "completion_unaided_s": "completion time of the job without any action, s",
     "completion_reduction": "1 - completion_s / completion_unaided_s (mitigation)",
     "completion_reduction_oracle": (
-        "largest completion_reduction found with knowledge of all durations (mitigation)"
+        "largest completion_reduction that is found with knowledge of all durations, without limits on"
+        " decisions and actions per checkpoint (mitigation)"
     ),
     "completion_reduction_unlimited": (
         "share by which the job completes earlier if every task were relaunched at its flag (prediction)"
@@ -147,8 +150,8 @@ class Flags:
         return self.flagged & self.stragglers & ~self.true
 
     def until(self, time_s: float) -> Flags:
-        """Return the flags raised up to a time."""
-        raised_s = np.where(self.raised_s <= time_s, self.raised_s, np.inf)
+        """Return the flags raised up to a time after the start of their task."""
+        raised_s = np.where(self.raised_s - self.job.start_s <= time_s, self.raised_s, np.inf)
         return Flags(self.job, self.threshold_s, raised_s)
 
     def f1(self) -> float | None:

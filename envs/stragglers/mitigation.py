@@ -191,6 +191,8 @@ class StragglerMitigation(StragglerEnv):
 
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`.
     - `metrics`: dict of the checkpoint's metrics, see `sysgym.envs.stragglers.metrics.CHECKPOINT_METRICS`.
+      `true_flags`, `false_flags` and `late_flags` reveal the true stragglers, so agents must not use them for
+      decisions.
     - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
       there.
     - `episode_seed`, `time_s`: the seed of this episode's job, and time since its submission.

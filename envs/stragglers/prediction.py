@@ -138,7 +138,8 @@ class StragglerPrediction(StragglerEnv):
 
     The return is therefore the mean earliness minus the false positive rate minus the miss rate, at most 1. A
     flag is late, and the straggler missed, if the task has already run for the threshold. Flagging nothing
-    returns -1; flagging every running task never returns more than 0.
+    returns -1. Flagging every running task returns less than 0, unless the other tasks have all finished before
+    the first decision or run for less than a window between two decisions.
 
     ## Starting State
 
@@ -170,6 +171,7 @@ class StragglerPrediction(StragglerEnv):
     - `reward_terms`: dict of the reward's named terms, all 0 in the info of `reset`. They reveal the true stragglers, so
       agents may learn from them but must not use them for decisions.
     - `metrics`: dict of the checkpoint's metrics, see `sysgym.envs.stragglers.metrics.CHECKPOINT_METRICS`.
+      `true_flags`, `false_flags` and `late_flags` reveal the true stragglers, too.
     - `episode_metrics`: on the last step, dict of the metrics of the whole episode, see `EPISODE_METRICS`
       there.
     - `episode_seed`, `time_s`: the seed of this episode's job, and time since its submission.

@@ -23,6 +23,7 @@ from sysgym.scenarios.schema.diagnosis import DiagnosisScenario
 from sysgym.scenarios.schema.failslow import FailSlowScenario
 from sysgym.scenarios.schema.pipelines import PipelineScenario
 from sysgym.scenarios.schema.scenario import Scenario
+from sysgym.scenarios.schema.stragglers import GeneratedJobs, TraceJobs
 from sysgym.scenarios.schema.tables import Range
 from sysgym.scenarios.schema.tuning import TuningScenario
 
@@ -88,7 +89,7 @@ def _varies(scenario: Scenario) -> str:
 
 
 def _shipped_stragglers() -> Iterator[str]:
-    yield "| scenario | jobs | tasks | windows in a median | straggler | spare machines | varies in test |"
+    yield "| scenario | jobs | tasks | windows | straggler | spare machines | varies in test |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for info in list_scenarios("stragglers"):
         scenario = load_scenario(info.name, expect=StragglerScenario)
@@ -97,9 +98,7 @@ def _shipped_stragglers() -> Iterator[str]:
             f"[`{info.name}`](../scenarios/stragglers/{info.name}.toml)",
             f"generated, {jobs.profile}" if jobs.kind == "generated" else f"trace, {jobs.format}",
             f"{jobs.tasks_min} to {jobs.tasks_max}",
-            "300 s each"
-            if jobs.kind == "trace" and jobs.format == "google-2011"
-            else str(jobs.windows_per_median),
+            _windows(jobs),
             f"{straggler.value:g} quantile"
             if straggler.definition == "quantile"
             else f"{straggler.value:g} x median",
@@ -107,6 +106,12 @@ def _shipped_stragglers() -> Iterator[str]:
             _varies(scenario),
         ]
         yield f"| {' | '.join(cells)} |"
+
+
+def _windows(jobs: GeneratedJobs | TraceJobs) -> str:
+    if jobs.kind == "generated":
+        return f"{jobs.windows_per_median} in a typical task"
+    return "300 s each" if jobs.format == "google-2011" else f"{jobs.warmup_windows} in the warm-up"
 
 
 def _shipped_placement() -> Iterator[str]:

@@ -23,15 +23,17 @@ def main() -> None:
     """Read the trace once, then build some of its jobs, and divide them in all ways that it tells."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     name, *paths = sys.argv[1:] or ["spar"]
+    quantile = None
     if name in FORMATS:
         spec = TraceJobs.model_validate({"kind": "trace", "format": name, "paths": paths})
     else:
-        jobs = load_scenario(name, expect=StragglerScenario).jobs
-        if not isinstance(jobs, TraceJobs):
+        scenario = load_scenario(name, expect=StragglerScenario)
+        if not isinstance(scenario.jobs, TraceJobs):
             sys.exit(f"{name}: its jobs are generated; name a scenario that replays a trace, or a format")
-        spec = jobs
+        spec = scenario.jobs
+        quantile = scenario.straggler.quantile
     began, cpu_s = time.perf_counter(), time.process_time()
-    source = load_jobs(spec)
+    source = load_jobs(spec, quantile)
     read_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_s
     # Linux counts in kB, macOS in bytes.
     unit = 2**20 if sys.platform == "darwin" else 2**10

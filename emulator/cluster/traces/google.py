@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.counters import GOOGLE_2011
+from sysgym.emulator.cluster.job import FloatArray
 from sysgym.emulator.cluster.traces.cache import TraceCache, unpacked
 from sysgym.emulator.cluster.traces.google_jobs import Bounds, lived
 from sysgym.emulator.cluster.traces.google_reading import Tables, read_into
-from sysgym.emulator.cluster.traces.google_rows import stored_rows
+from sysgym.emulator.cluster.traces.google_rows import stored_column, stored_rows
 from sysgym.emulator.cluster.traces.google_tables import (
     EVENT_COLUMNS,
     EVENTS_TITLE,
@@ -99,6 +100,14 @@ class GoogleTrace(TraceSource):
             span_s=(float(index["span_us"][0]) / _US, float(index["span_us"][1]) / _US),
         )
         self._usage, self._events, self._submit_us = index["usage"], index["events"], index["submit_us"]
+
+    def _durations_s(self, index: int) -> FloatArray:
+        rows = slice(*self._usage[index].tolist())
+        task, start_us, end_us = (
+            stored_column(self._cache, Usage, n, rows) for n in ("task", "start_us", "end_us")
+        )
+        tasks, place = np.unique(task, return_inverse=True)
+        return np.bincount(place, end_us - start_us, len(tasks)) / _US
 
     def _first_attempts(self, index: int) -> FirstAttempts:
         usage = stored_rows(self._cache, Usage, slice(*self._usage[index].tolist()))

@@ -71,7 +71,12 @@ def stored_rows(cache: TraceCache, kind: type[T], rows: slice) -> T:
     Raises:
         TraceError: The cache has been removed or damaged.
     """
-    return _table(kind, {name: cache.rows(_file(kind, name), rows) for name in _kept(kind)})
+    return _table(kind, {name: stored_column(cache, kind, name, rows) for name in _kept(kind)})
+
+
+def stored_column(cache: TraceCache, kind: type[T], name: str, rows: slice) -> NDArray[Any]:
+    """Return one column of the rows of :func:`stored_rows`."""
+    return cache.rows(_file(kind, name), rows)
 
 
 def _kept(kind: type[T]) -> list[str]:

@@ -46,6 +46,7 @@ from sysgym.emulator.cluster.traces.source import (
     FirstAttempts,
     Origin,
     TraceSource,
+    window_until_warmup,
 )
 from sysgym.emulator.trace_errors import TraceError
 
@@ -162,7 +163,7 @@ class Instances:
 
 
 class InstanceTrace(TraceSource):
-    """Groups of instances, with windows of the group's median duration divided by ``windows_per_median``.
+    """Groups of instances; the first of them to finish determine the group's window.
 
     If the trace has no start times (spar), all tasks of a job start together.
 
@@ -172,7 +173,7 @@ class InstanceTrace(TraceSource):
         tasks_min: Fewest instances of a group.
         tasks_max: Most instances of a group.
         median_min_s: Least median duration of a group, s.
-        windows_per_median: Windows in the group's median duration.
+        warmup_windows: Windows until 4 % of the instances have finished, or ``median_min_s`` if it is later.
         static_counters: ``"lifetime"`` or ``"withheld"``.
     """
 
@@ -184,12 +185,12 @@ class InstanceTrace(TraceSource):
         tasks_min: int,
         tasks_max: int,
         median_min_s: float,
-        windows_per_median: int,
+        warmup_windows: int,
         static_counters: str,
     ) -> None:
         if static_counters not in (LIFETIME, WITHHELD):
             raise ValueError(f'static_counters: expected "lifetime" or "withheld", got "{static_counters}"')
-        self._windows_per_median = windows_per_median
+        self._median_min_s, self._warmup_windows = median_min_s, warmup_windows
         self._static_counters = static_counters
         self._n_known = content.n_known
         left_out: Counter[str] = Counter()
@@ -210,7 +211,7 @@ class InstanceTrace(TraceSource):
             duration_s = rows.duration_s[run]
             if np.median(duration_s) < median_min_s:
                 left_out[TOO_SHORT] += 1
-            elif _windows(duration_s, self._window_s(duration_s)).max() > MOST_WINDOWS:
+            elif _windows(duration_s, self._window_s(rows.start_s[run], duration_s)).max() > MOST_WINDOWS:
                 left_out[TOO_MANY_WINDOWS] += 1
             else:
                 name = content.groups[group]
@@ -228,14 +229,18 @@ class InstanceTrace(TraceSource):
         """Return the trace's job of a group of instances."""
         return name.split("/", 1)[0]
 
-    def _window_s(self, duration_s: FloatArray) -> float:
-        return float(np.median(duration_s)) / self._windows_per_median
+    def _window_s(self, start_s: FloatArray, duration_s: FloatArray) -> float:
+        ends_s = start_s - start_s.min() + duration_s
+        return window_until_warmup(ends_s, self._median_min_s, self._warmup_windows)
+
+    def _durations_s(self, index: int) -> FloatArray:
+        return self._rows.duration_s[slice(*self._runs[index])]
 
     def _first_attempts(self, index: int) -> FirstAttempts:
         run = slice(*self._runs[index])
-        duration_s = self._rows.duration_s[run].copy()
+        start_s, duration_s = self._rows.start_s[run], self._rows.duration_s[run].copy()
         mean = self._rows.counters[run]
-        window_s = self._window_s(duration_s)
+        window_s = self._window_s(start_s, duration_s)
         windows = _windows(duration_s, window_s)
         window = np.arange(windows.max())
         alive = (window < windows[:, None]).astype(np.float32)
@@ -245,7 +250,6 @@ class InstanceTrace(TraceSource):
             last_s = duration_s - (windows - 1) * window_s
             bill = np.where(window == windows[:, None] - 1, (duration_s / last_s)[:, None], 0.0)
             weight = bill.astype(np.float32)
-        start_s = self._rows.start_s[run]
         counters = weight[:, :, None] * mean[:, None]
         known = slice(self._n_known)
         counters[:, :, known] = alive[:, :, None] * mean[:, None, known]

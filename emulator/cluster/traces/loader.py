@@ -61,8 +61,8 @@ class TraceSpec(Protocol):
         tasks_min: Fewest tasks of a job.
         tasks_max: Most tasks of a job.
         median_min_s: Least median latency of a job, s.
-        windows_per_median: Windows in a job's median latency. Google's trace has windows of 300 s instead,
-            and a table those of its rows.
+        warmup_windows: Windows until 4 % of a job's tasks have finished, or until ``median_min_s`` if that is
+            later. Google's trace has windows of 300 s instead, and a table those of its rows.
         static_counters: ``"lifetime"`` or ``"withheld"``; see ``instances.py`` and ``table.py``. Not used for
             Google's trace.
     """
@@ -78,7 +78,7 @@ class TraceSpec(Protocol):
     @property
     def median_min_s(self) -> float: ...  # noqa: D102
     @property
-    def windows_per_median(self) -> int: ...  # noqa: D102
+    def warmup_windows(self) -> int: ...  # noqa: D102
     @property
     def static_counters(self) -> str: ...  # noqa: D102
 
@@ -98,7 +98,7 @@ def find_files(spec: TraceSpec) -> list[Path]:
     return trace_files(spec.paths, PUBLISHED[spec.format])
 
 
-def load_jobs(spec: TraceSpec) -> TraceSource:
+def load_jobs(spec: TraceSpec, quantile: float | None = None) -> TraceSource:
     """Read a trace and return its jobs.
 
     Files are streamed, and nothing is unpacked to disk. Memory grows with the number of rows in use for
@@ -110,6 +110,8 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
 
     Args:
         spec: The selection.
+        quantile: Quantile of a job's latencies from which on tasks are stragglers; jobs in which it is tied
+            are left out. None: stragglers are defined otherwise.
 
     Raises:
         MissingExtra: ``format`` is spar, and the package is not installed.
@@ -128,7 +130,7 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
             "tasks_min": spec.tasks_min,
             "tasks_max": spec.tasks_max,
             "median_min_s": spec.median_min_s,
-            "windows_per_median": spec.windows_per_median,
+            "warmup_windows": spec.warmup_windows,
             "static_counters": spec.static_counters,
         }
         if spec.format == _TABLE:
@@ -138,6 +140,8 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
             source = InstanceTrace(content, tally, **chosen)
         else:
             source = InstanceTrace(read_instances(_INSTANCES[spec.format], files, tally), tally, **chosen)
+    if quantile is not None:
+        source.leave_out_ties(quantile)
     _log.log(
         logging.WARNING if source.malformed else logging.INFO,
         "%s: %d rows of %d file(s), %d jobs; malformed rows: %s; rows left out: %s; jobs left out: %s;"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.cluster.job import CAUSES, FloatArray, Job
 from sysgym.emulator.cluster.traces.reading import Tally
 from sysgym.scenarios.errors import UnknownName, closest_name
+from sysgym.scenarios.schema.stragglers import SHARE_OF_WARMUP
 
 MOST_WINDOWS = 2048
 """Most windows of a task: every window of every task is held in memory, so jobs with more are left out."""
@@ -23,6 +24,13 @@ TOO_FEW_TASKS = "fewer than tasks_min tasks"
 TOO_MANY_TASKS = "more than tasks_max tasks"
 TOO_SHORT = "median latency less than median_min_s"
 TOO_MANY_WINDOWS = f"its longest task has more than {MOST_WINDOWS} windows"
+TOO_MANY_TIES = "many latencies equal the quantile from which on tasks are stragglers"
+
+_MOST_STRAGGLERS = 1.5
+"""Most stragglers of a job, over the number above a quantile if no two latencies were equal."""
+
+_LONGER = 1.0 + 1e-9
+"""Factor on a window, so that the warm-up does not take one more window because of rounding."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,19 @@ class TraceSource(ABC):
         """
         return name
 
+    def leave_out_ties(self, quantile: float) -> None:
+        """Leave out the jobs in which far more tasks reach a quantile of the latencies than lie above it.
+
+        Durations in whole seconds have ties. If a tenth and more of a job's tasks take equally long, their
+        latency may be the quantile 0.9, and all of them would be stragglers, in the extreme the whole job.
+        """
+        tied = [name for name, index in self._index.items() if _is_tied(self._durations_s(index), quantile)]
+        for name in tied:
+            del self._index[name]
+        self.names = tuple(self._index)
+        if tied:
+            self.left_out_jobs[TOO_MANY_TIES] = len(tied)
+
     def origin(self, name: str) -> Origin:
         """Return where a job comes from."""
         return self._origins[self._index[name]] if self._origins else Origin()
@@ -129,14 +150,12 @@ class TraceSource(ABC):
         """
         if attempts < 1:
             raise ValueError(f"attempts: expected 1 or more, got {attempts}")
-        if isinstance(which, str):
-            if which not in self._index:
-                # A trace has thousands of names: the most similar one and a few others are listed.
-                close = closest_name(which, self.names)
-                known = {*self.names[:5], *([close] if close else [])}
-                raise UnknownName("job of the trace", which, known, hint=f"of {len(self.names)} jobs")
-            which = self._index[which]
-        name = self.names[which]
+        if isinstance(which, str) and which not in self._index:
+            # A trace has thousands of names: the most similar one and a few others are listed.
+            close = closest_name(which, self.names)
+            known = {*self.names[:5], *([close] if close else [])}
+            raise UnknownName("job of the trace", which, known, hint=f"of {len(self.names)} jobs")
+        name = which if isinstance(which, str) else self.names[which]
         first = self._first_attempts(self._index[name])
         n = len(first.duration_s)
         digest = hashlib.sha256(name.encode()).digest()
@@ -157,3 +176,29 @@ class TraceSource(ABC):
     @abstractmethod
     def _first_attempts(self, index: int) -> FirstAttempts:
         """Return the trace's content about a job."""
+
+    @abstractmethod
+    def _durations_s(self, index: int) -> FloatArray:
+        """Return the duration of each task of a job, without reading counters."""
+
+
+def window_until_warmup(ends_s: FloatArray, least_s: float, n_windows: int) -> float:
+    """Return a window that is known when 4 % of a job's tasks have finished.
+
+    A fraction of the job's median would tell an agent that median long before it can be known.
+
+    Args:
+        ends_s: End of each task after the job's submission, shape (n_tasks,).
+        least_s: Least time that is divided into windows, s.
+        n_windows: Number of windows in that time.
+    """
+    shares = np.arange(1, len(ends_s) + 1) / len(ends_s)
+    warm_s = float(np.sort(ends_s)[np.searchsorted(shares, SHARE_OF_WARMUP)])
+    return max(warm_s, least_s) / n_windows * _LONGER
+
+
+def _is_tied(duration_s: FloatArray, quantile: float) -> bool:
+    """Return whether more tasks reach a quantile than :data:`_MOST_STRAGGLERS` allows, and one more."""
+    n_tasks = len(duration_s)
+    n_stragglers = int(np.count_nonzero(duration_s >= np.quantile(duration_s, quantile)))
+    return n_stragglers > _MOST_STRAGGLERS * (n_tasks - quantile * n_tasks) + 1.0

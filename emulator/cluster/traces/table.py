@@ -5,13 +5,17 @@ quoted. A row has the mean of every counter between its two times, on any clock 
 its first row and has finished at the end of its last one.
 
 A scheduler knows a row when the row has ended. So a window has the mean of the rows that end in it, or, where
-none has the counter, what was known before; the window of a job is the median length of its rows. Where most
+none has the counter, what was known before; windows are as long as the table's median row. Where most
 tasks of a job have a single row, only means over lives are known: they are shown as ``static_counters`` says
-(see ``instances.py``), in windows of the median duration divided by ``windows_per_median``.
+(see ``instances.py``), in windows that the first tasks to finish determine.
+
+A counter that cannot be read ("nan", "NA", "-") is missing, and the times of its row count. A job with a row
+of which a time cannot be read is left out, because the latency of that task is unknown.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +46,7 @@ from sysgym.emulator.cluster.traces.source import (
     FirstAttempts,
     Origin,
     TraceSource,
+    window_until_warmup,
 )
 from sysgym.emulator.trace_errors import TraceError
 
@@ -49,6 +54,8 @@ REQUIRED = ("job", "task", "start_s", "end_s")
 MOST_COUNTERS = 256
 TITLE = "a first row with job,task,start_s,end_s and names of counters, and then a row for each window"
 
+NO_TIME = "a row has no valid begin and end"
+NO_LENGTH = "begins and ends at the same time"
 OVERLAPPING = "a row begins before the one before it of the same task has ended"
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -74,6 +81,7 @@ class Windows(NamedTuple):
         start_s: Begin of each row, shape (n_rows,).
         end_s: End of each row, shape (n_rows,).
         mean: Mean of every counter in each row, nan if missing, float32, shape (n_rows, n_counters).
+        untimed: Names of the jobs that have other rows without valid times.
     """
 
     jobs: list[str]
@@ -83,6 +91,7 @@ class Windows(NamedTuple):
     start_s: FloatArray
     end_s: FloatArray
     mean: NDArray[np.float32]
+    untimed: frozenset[str]
 
 
 class TableTrace(TraceSource):
@@ -94,7 +103,8 @@ class TableTrace(TraceSource):
         tasks_min: Fewest tasks of a job.
         tasks_max: Most tasks of a job.
         median_min_s: Least median duration of a job's tasks, s.
-        windows_per_median: Windows in the median duration of a job whose tasks have a row each.
+        warmup_windows: Windows until 4 % of the tasks of a job whose tasks have a row each have finished, or
+            ``median_min_s`` if that is later.
         static_counters: ``"withheld"`` or ``"lifetime"``.
     """
 
@@ -106,23 +116,29 @@ class TableTrace(TraceSource):
         tasks_min: int,
         tasks_max: int,
         median_min_s: float,
-        windows_per_median: int,
+        warmup_windows: int,
         static_counters: str,
     ) -> None:
         self._rows, self._lifetime = rows, static_counters == "lifetime"
-        self._windows_per_median = windows_per_median
+        self._median_min_s, self._warmup_windows = median_min_s, warmup_windows
         left_out: Counter[str] = Counter()
         bounds = np.searchsorted(rows.job, np.arange(len(rows.jobs) + 1))
+        several = np.bincount(rows.task)[rows.task] > 1
+        self._row_s = float(np.median((rows.end_s - rows.start_s)[several])) if several.any() else math.nan
         runs: dict[str, slice] = {}
         origins: dict[str, Origin] = {}
         for name, first, last in zip(rows.jobs, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             run = slice(first, last)
             reason = self._reason_against(run, tasks_min, tasks_max, median_min_s)
+            if name in rows.untimed:
+                reason = NO_TIME
             if reason:
                 left_out[reason] += 1
                 continue
             runs[name] = run
             origins[name] = Origin(float(rows.start_s[run].min()), float(rows.end_s[run].max()))
+        if lost := len(rows.untimed.difference(rows.jobs)):
+            left_out[NO_TIME] += lost
         names = tuple(sorted(runs))
         in_order = [origins[name] for name in names]
         span_s = (float(rows.start_s.min()), float(rows.end_s.max()))
@@ -149,10 +165,14 @@ class TableTrace(TraceSource):
         return tasks, task, start_s, end_s - start_s
 
     def _window_s(self, run: slice) -> float:
-        tasks, _, _, duration_s = self._tasks(run)
+        tasks, _, start_s, duration_s = self._tasks(run)
         if _are_lives(run, len(tasks)):
-            return float(np.median(duration_s)) / self._windows_per_median
-        return float(np.median(self._rows.end_s[run] - self._rows.start_s[run]))
+            ends_s = start_s - start_s.min() + duration_s
+            return window_until_warmup(ends_s, self._median_min_s, self._warmup_windows)
+        return self._row_s
+
+    def _durations_s(self, index: int) -> FloatArray:
+        return self._tasks(self._runs[index])[3]
 
     def _first_attempts(self, index: int) -> FirstAttempts:
         run = self._runs[index]
@@ -201,10 +221,13 @@ def read_table(files: Sequence[Path], tally: Tally) -> Windows:
         tally: Counts of rows, updated.
 
     Raises:
-        TraceError: A file is empty, damaged or of other columns, or no row is usable.
+        TraceError: A file is empty, damaged or of other columns, no row is usable, or a counter has a
+            negative value or nothing but text.
     """
     columns = _columns(files[0])
     jobs: dict[str, int] = {}
+    untimed: set[str] = set()
+    unreadable: Counter[str] = Counter()
     tasks: dict[tuple[str, str], int] = {}
     parts: list[tuple[NDArray[np.int64], ...]] = []
     values: list[FloatArray] = []
@@ -218,9 +241,9 @@ def read_table(files: Sequence[Path], tally: Tally) -> Windows:
             )
         for block in blocks(path, len(columns), tally):
             by_name = dict(zip(columns, block, strict=True))
-            numeric = [numbers(by_name[name]) for name in columns if name not in ("job", "task")]
-            sieve = _sieved(by_name, numeric, tally)
-            used = np.flatnonzero(sieve.good)
+            numeric = {name: _finite(by_name[name]) for name in columns if name not in ("job", "task")}
+            used = np.flatnonzero(_sieved(by_name, numeric, tally, untimed).good)
+            unreadable.update({name: int(wrong[used].sum()) for name, (_, wrong) in numeric.items()})
             named = [(by_name["job"][row], by_name["task"][row]) for row in used.tolist()]
             parts.append(
                 (
@@ -228,7 +251,7 @@ def read_table(files: Sequence[Path], tally: Tally) -> Windows:
                     np.array([tasks.setdefault(pair, len(tasks)) for pair in named], np.int64),
                 )
             )
-            values.append(np.column_stack([column for column, _ in numeric])[used])
+            values.append(np.column_stack([column for column, _ in numeric.values()])[used])
     job, task = (np.concatenate([part[place] for part in parts]) for place in range(2))
     # By name, so that the order of rows and files does not matter.
     place_of = {pair: place for place, pair in enumerate(sorted(tasks))}
@@ -246,11 +269,33 @@ def read_table(files: Sequence[Path], tally: Tally) -> Windows:
     counters = [name for name in places if name not in REQUIRED]
     mean = numbered[:, [places.index(name) for name in counters]].astype(np.float32)
     for place, name in enumerate(counters):
-        if lacking := int(np.isnan(mean[:, place]).sum()):
+        lacking, negative = int(np.isnan(mean[:, place]).sum()), int((mean[:, place] < 0.0).sum())
+        if lacking == len(job) and unreadable[name]:
+            raise TraceError(
+                files[0],
+                f"the counter {name} has no number; {_first_wrong_number(files, columns, [name])}",
+                "counters that are numbers",
+                f"delete the column {name}",
+            )
+        if negative:
+            raise TraceError(
+                files[0],
+                f"the counter {name} has {negative} negative values",
+                "counters of at least 0, as observations have them",
+                f"shift the column {name}, or delete it",
+            )
+        if lacking:
             tally.missing_values[name] += lacking
     order = np.lexsort((*mean.T[::-1], end_s, start_s, task, job))
     rows = Windows(
-        list(jobs), tuple(counters), job[order], task[order], start_s[order], end_s[order], mean[order]
+        list(jobs),
+        tuple(counters),
+        job[order],
+        task[order],
+        start_s[order],
+        end_s[order],
+        mean[order],
+        frozenset(untimed),
     )
     return _without_overlaps(rows, tally)
 
@@ -259,19 +304,19 @@ def _reasons(files: Sequence[Path], columns: Sequence[str], tally: Tally) -> str
     """Return why no row is usable, for a message; empty if there is none."""
     reasons = [f"{count} × {reason}" for reason, count in tally.malformed.most_common()]
     if tally.malformed[NOT_A_NUMBER]:
-        reasons.append(f"the first one: {_first_wrong_number(files, columns)}")
+        times = ("start_s", "end_s")
+        reasons.append(f"the first one: {_first_wrong_number(files, columns, times)}")
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
-def _first_wrong_number(files: Sequence[Path], columns: Sequence[str]) -> str:
-    """Return the first text that should be a number and is not, with its place."""
+def _first_wrong_number(files: Sequence[Path], columns: Sequence[str], names: Sequence[str]) -> str:
+    """Return the first text in some columns that should be a number and is not, with its place."""
     for path in files:
         for block in blocks(path, len(columns), Tally()):
             for row in zip(*block, strict=True):
                 for name, text in zip(columns, row, strict=True):
-                    required = name in ("start_s", "end_s")
-                    wrong = numbers([text])[1][0] or (required and not text)
-                    if name not in ("job", "task") and text.strip() != name and wrong:
+                    wrong = numbers([text])[1][0] or (name in REQUIRED and not text)
+                    if name in names and text.strip() != name and wrong:
                         return f"{name} is {text!r} in {path.name}"
     return "a number is too large"
 
@@ -297,20 +342,28 @@ def _columns(path: Path) -> list[str]:
     return names
 
 
+def _finite(texts: Sequence[str]) -> Numbers:
+    """Return the numbers of a column, and which texts are none that float32 can hold."""
+    values, wrong = numbers(texts)
+    wrong |= np.abs(values) > _LARGEST
+    return np.where(wrong, np.nan, values), wrong
+
+
 def _sieved(
-    by_name: dict[str, tuple[str, ...]], numeric: list[tuple[FloatArray, NDArray[np.bool_]]], tally: Tally
+    by_name: dict[str, tuple[str, ...]], numeric: dict[str, Numbers], tally: Tally, untimed: set[str]
 ) -> Sieve:
-    """Return which rows of a block are usable, and count the others."""
+    """Return which rows of a block are usable, and count the others; add the jobs of rows without times."""
     sieve = Sieve(len(by_name["job"]))
-    names = [name for name in by_name if name not in ("job", "task")]
     header = np.array([text.strip() == "start_s" for text in by_name["start_s"]], np.bool_)
     tally.rows_read -= int(header.sum())
     sieve.good &= ~header
     sieve.drop(~(nonempty(by_name["job"]) & nonempty(by_name["task"])), tally.malformed, MISSING_ID)
-    bad = np.logical_or.reduce([wrong | (np.abs(values) > _LARGEST) for values, wrong in numeric])
-    start_s, end_s = (numeric[names.index(name)][0] for name in ("start_s", "end_s"))
-    sieve.drop(bad | np.isnan(start_s) | np.isnan(end_s), tally.malformed, NOT_A_NUMBER)
-    sieve.drop(~(end_s > start_s), tally.malformed, END_BEFORE_START)
+    named = sieve.good.copy()
+    start_s, end_s = (numeric[name][0] for name in ("start_s", "end_s"))
+    sieve.drop(np.isnan(start_s) | np.isnan(end_s), tally.malformed, NOT_A_NUMBER)
+    sieve.drop(end_s < start_s, tally.malformed, END_BEFORE_START)
+    untimed.update(by_name["job"][row] for row in np.flatnonzero(named & ~sieve.good).tolist())
+    sieve.drop(end_s == start_s, tally.left_out_rows, NO_LENGTH)
     return sieve
 
 

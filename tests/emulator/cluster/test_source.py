@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sysgym.emulator.cluster.generator import generate_job
+from sysgym.emulator.cluster.job import FloatArray
 from sysgym.emulator.cluster.source import TracedJobs, job_source, names_of, read_trace, split_of
 from sysgym.emulator.cluster.traces import TraceError, TraceSource
 from sysgym.emulator.cluster.traces.reading import Tally
@@ -128,6 +129,21 @@ def test_a_trace_is_read_once(tmp_path: Path) -> None:
     np.testing.assert_array_equal(job_source(scenario).job("train", 0).duration_s, first.duration_s)
 
 
+def test_jobs_of_ties_alone_are_of_no_split(tmp_path: Path) -> None:
+    scenario = _spar(tmp_path, 30)
+    path = tmp_path / "batch_instance.csv"
+    tied = [f"i{task},M1,j_tied,1,Terminated,100,150,m,1,1,50,60,0.2,0.3" for task in range(9)]
+    path.write_text(path.read_text() + "\n".join(tied) + "\n")
+    source = job_source(scenario)
+    assert isinstance(source, TracedJobs)
+    assert sum(map(len, source.names.values())) == 30
+    resolved = scenario.resolved()
+    resolved["straggler"] |= {"definition": "median_multiple", "value": 1.5}
+    source = job_source(scenario_from_resolved(resolved, expect=StragglerScenario))
+    assert isinstance(source, TracedJobs)
+    assert sum(map(len, source.names.values())) == 31
+
+
 def test_a_split_without_a_job_says_so(tmp_path: Path) -> None:
     source = job_source(_spar(tmp_path, 1))
     assert isinstance(source, TracedJobs)
@@ -156,6 +172,9 @@ class _Trace(TraceSource):
         )
 
     def _first_attempts(self, index: int) -> FirstAttempts:
+        raise NotImplementedError
+
+    def _durations_s(self, index: int) -> FloatArray:
         raise NotImplementedError
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -14,12 +15,15 @@ import pytest
 from gymnasium.utils.env_checker import check_env as check_with_gymnasium
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from stable_baselines3.common.env_checker import check_env as check_with_sb3
 
 import sysgym
 from sysgym.emulator.cluster.job import Job
+from sysgym.emulator.cluster.source import split_of
 from sysgym.envs.stragglers.metrics import CHECKPOINT_METRICS, EPISODE_METRICS
 from sysgym.envs.stragglers.view import JobView
+from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import ScenarioError, UnknownName
 
 MakeEnv = Callable[..., Any]
@@ -154,6 +158,81 @@ def test_nothing_observed_depends_on_the_future(
     for ours, theirs in zip(seen[0][0], seen[1][0], strict=False):
         for key, value in ours.items():
             assert value.tobytes() == theirs[key].tobytes(), key
+
+
+@dataclass(frozen=True)
+class Lives:
+    """Start and end of the tasks of a job in a trace, in whole seconds."""
+
+    start_s: NDArray[np.int64]
+    end_s: NDArray[np.int64]
+
+    def other_after(self, time_s: float) -> Lives:
+        """Return lives that are the same up to a time, and other than before from then on."""
+        rng = np.random.default_rng(99)
+        start_s, end_s = self.start_s.copy(), self.end_s.copy()
+        later = start_s > time_s
+        start_s[later] += rng.integers(0, 50, later.sum())
+        unfinished = end_s > time_s
+        end_s[unfinished] = np.maximum(start_s, int(time_s))[unfinished] + rng.integers(
+            1, 900, unfinished.sum()
+        )
+        return Lives(start_s, end_s)
+
+    def rows(self, kind: str) -> Iterator[str]:
+        """Yield the rows of a trace: of whole lives, or of windows of 10 s."""
+        if kind != "alibaba-2018":
+            yield "job,task,start_s,end_s,cpu"
+        for task, (start_s, end_s) in enumerate(zip(self.start_s.tolist(), self.end_s.tolist(), strict=True)):
+            if kind == "alibaba-2018":
+                yield f"i{task},M1,job,1,Terminated,{start_s},{end_s},m,1,1,{5000 / (end_s - start_s)},9,9,9"
+            elif kind == "lives":
+                yield f"job,{task:03},{start_s},{end_s},{5000 / (end_s - start_s)}"
+            else:
+                for begin_s in range(start_s, end_s, 10):
+                    yield f"job,{task:03},{begin_s},{min(begin_s + 10, end_s)},{task + begin_s}"
+
+
+@pytest.mark.parametrize("trace", ["alibaba-2018", "lives", "windows"])
+@both
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_observed_on_a_trace_depends_on_the_future(
+    make_env: MakeEnv, tmp_path: Path, kind: str, trace: str, seed: int
+) -> None:
+    """Lives in the files of a trace are changed after a time; the unit of time was known before."""
+    rng = np.random.default_rng(seed)
+    start_s = np.append(0, rng.integers(0, 200, 59))
+    lives = Lives(start_s, start_s + rng.lognormal(5.0, 0.7, 60).astype(np.int64) + 1)
+    format_name = "alibaba-2018" if trace == "alibaba-2018" else "table"
+
+    def environment(lives: Lives, name: str) -> Any:
+        path = tmp_path / name
+        path.write_text("\n".join(lives.rows(trace)) + "\n")
+        scenario = load_scenario("google-2011").resolved()
+        scenario["straggler"] |= {"definition": "median_multiple", "value": 1.5, "threshold_known": False}
+        scenario["jobs"] = {"kind": "trace", "format": format_name, "paths": [str(path)]}
+        scenario["jobs"] |= {"tasks_min": 2, "tasks_max": 60}
+        return make_env(kind, scenario=scenario, split=split_of("job"))
+
+    env = environment(lives, "trace.csv")
+    env.reset(seed=0)
+    for checkpoints in (0, 1, 7, 30):
+        time_s = env.first_decision_s + checkpoints * env.job.window_s
+        changed = environment(lives.other_after(time_s), f"changed-{checkpoints}.csv")
+        for observation, other in zip(
+            observations(env, checkpoints), observations(changed, checkpoints), strict=True
+        ):
+            for key, value in observation.items():
+                assert value.tobytes() == other[key].tobytes(), key
+        assert changed.job.window_s == env.job.window_s
+        assert not np.array_equal(changed.job.latency_s, env.job.latency_s)
+
+
+def observations(env: Any, checkpoints: int) -> list[Any]:
+    """Return what is seen up to a checkpoint, without an action."""
+    seen = [env.reset(seed=0)[0]]
+    nothing = np.zeros(env.action_space.shape, np.int8)
+    return seen + [env.step(nothing)[0] for _ in range(checkpoints)]
 
 
 def test_an_unknown_threshold_is_not_seen(make_env: MakeEnv, make_job: MakeJob) -> None:

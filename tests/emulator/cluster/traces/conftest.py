@@ -21,7 +21,7 @@ class Spec:
     tasks_min: int = 2
     tasks_max: int = 10
     median_min_s: float = 0.0
-    windows_per_median: int = 4
+    warmup_windows: int = 4
     static_counters: str = "lifetime"
 
 
@@ -32,6 +32,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 Read = Callable[..., TraceSource]
 WriteRows = Callable[[str, Sequence[str]], str]
+
+
+@pytest.fixture
+def make_spec() -> type[Spec]:
+    """Makes what `load_jobs` is asked for: the format, its paths, then what differs from the usual."""
+    return Spec
 
 
 @pytest.fixture

@@ -86,6 +86,12 @@ def test_latency_is_the_sum_of_the_windows(load: Callable[..., TraceSource]) -> 
     assert job.counters.shape == (2, 1, 3, 15)
 
 
+def test_durations_are_known_without_counters(load: Callable[..., TraceSource]) -> None:
+    source = load()
+    for index in range(len(source)):
+        assert source._durations_s(index).tolist() == source.job(index).latency_s.tolist()
+
+
 def test_a_window_shows_the_records_that_ended_in_it(load: Callable[..., TraceSource]) -> None:
     job = load().job("5")
     # Task 0 has lived 100, 400, 700 and 900 s when its records end; the last two end in one window.

@@ -75,8 +75,8 @@ def test_a_row_for_each_task_is_a_mean_over_its_life(
 ) -> None:
     rows = [HEADER, "a,t1,0,40,6,1", "a,t2,0,40,6,1", "a,t3,0,90,6,1"]
     job = read("table", write_rows("mine.csv", rows), static_counters=how).job("a")
-    assert job.window_s == 10.0  # four windows in the median
-    assert job.counters[0, 0, :4, 0].tolist() == expected
+    assert job.window_s == pytest.approx(10.0)  # four windows until the first has finished
+    np.testing.assert_allclose(job.counters[0, 0, :4, 0], expected)
     assert job.counters[0, 0, 4:].sum() == 0.0
 
 
@@ -92,7 +92,7 @@ def test_what_was_not_measured_is_what_was_known_before(read: Read, write_rows: 
 def test_a_few_tasks_with_two_rows_do_not_change_what_rows_are(read: Read, write_rows: WriteRows) -> None:
     rows = [HEADER, *(f"a,t{k},0,40,6,1" for k in range(4)), "a,t9,0,10,4,1", "a,t9,10,40,8,1"]
     job = read("table", write_rows("mine.csv", rows)).job("a")
-    assert job.window_s == 10.0
+    assert job.window_s == pytest.approx(10.0)
     assert job.counters[4, 0, :, 0].tolist() == [7.0] * 4
 
 
@@ -108,18 +108,59 @@ def test_of_overlapping_rows_the_first_in_time_is_kept(
 
 
 def test_a_header_may_have_blanks(read: Read, write_rows: WriteRows) -> None:
-    rows = ["job, task, start_s, end_s, cpu", "a,t1,0,10,1", "a,t2,0,10,1e300", "a,t2,0,10,1"]
+    rows = ["job, task, start_s, end_s, cpu", "a,t1,0,10,1", "a,t2,0,10,2"]
     source = read("table", write_rows("mine.csv", rows))
-    assert source.malformed == {"not a number": 1}
-    assert source.rows_read == 3
+    assert source.counter_names == ("cpu",)
+    assert source.rows_read == 2
+
+
+@pytest.mark.parametrize("text", ["nan", "NaN", "NA", "-", "None", "inf", "1e300", "1_0", ""])
+def test_a_counter_that_cannot_be_read_is_missing_and_its_times_count(
+    read: Read, write_rows: WriteRows, text: str
+) -> None:
+    """The probe of task t2 dies after 20 s of 50; without the times t2 would take as long as t1."""
+    rows = [f"a,t1,{10 * k},{10 * k + 10},1,1" for k in range(2)]
+    rows += [f"a,t2,{10 * k},{10 * k + 10},{2 if k < 2 else text},1" for k in range(5)]
+    source = read("table", write_rows("mine.csv", [HEADER, *rows]))
+    assert (source.malformed, source.missing_values) == ({}, {"cpu": 3})
+    job = source.job("a")
+    assert job.latency_s.tolist() == [20.0, 50.0]
+    assert job.counters[1, 0, :, 0].tolist() == [2.0] * 5
+
+
+@pytest.mark.parametrize("times", ["40,nan", "40,", "later,50", "50,40", "40,1e300"])
+def test_a_job_with_a_row_without_times_is_left_out(read: Read, write_rows: WriteRows, times: str) -> None:
+    """Without the row, its task would have a shorter latency than it had."""
+    rows = [
+        HEADER,
+        *(f"{job},t{task},{10 * k},{10 * k + 10},1,1" for job in "ab" for task in "12" for k in range(4)),
+    ]
+    source = read("table", write_rows("mine.csv", [*rows, f"b,t2,{times},1,1", f"c,t1,{times},1,1"]))
+    assert source.names == ("a",)
+    assert source.left_out_jobs == {"a row has no valid begin and end": 2}
+    assert sum(source.malformed.values()) == 2
+
+
+def test_rows_without_a_length_are_left_out(read: Read, write_rows: WriteRows) -> None:
+    source = read("table", write_rows("mine.csv", [*WINDOWS, "a,t1,125,125,9,9"]))
+    assert source.left_out_rows == {"begins and ends at the same time": 1}
+    assert source.job("a").latency_s.tolist() == [25.0, 30.0]
+
+
+def test_windows_are_those_of_the_table_and_not_of_the_job(read: Read, write_rows: WriteRows) -> None:
+    """A job's own rows, of which some are in its future, do not set the unit of its times."""
+    rows = [f"a,{task},{10 * k},{10 * k + 10},1,1" for task in "123" for k in range(4)]
+    rows += [f"b,{task},{4 * k},{4 * k + 4},1,1" for task in "12" for k in range(2)]
+    source = read("table", write_rows("mine.csv", [HEADER, *rows]))
+    assert [source.job(name).window_s for name in source.names] == [10.0, 10.0]
 
 
 def test_what_is_left_out_is_counted(read: Read, write_rows: WriteRows) -> None:
     rows = [
         *WINDOWS,
-        "a,t1,abc,120,1,1",
+        "d,t1,abc,120,1,1",
         ",t1,0,10,1,1",
-        "a,t9,20,10,1,1",
+        "d,t9,20,10,1,1",
         "a,t1,0,10,1",
         "a,t2,130,140,1,1",  # overlaps with the row from 125 to 135
         "c,t1,0,10,1,1",
@@ -132,7 +173,10 @@ def test_what_is_left_out_is_counted(read: Read, write_rows: WriteRows) -> None:
         "wrong number of columns": 1,
         "a row begins before the one before it of the same task has ended": 1,
     }
-    assert source.left_out_jobs == {"fewer than tasks_min tasks": 1}
+    assert source.left_out_jobs == {
+        "fewer than tasks_min tasks": 1,
+        "a row has no valid begin and end": 1,
+    }
     assert source.names == ("a", "b")
 
 
@@ -148,6 +192,11 @@ def test_what_is_left_out_is_counted(read: Read, write_rows: WriteRows) -> None:
         ([HEADER, "a,t,,1,1,1"], "the first one: start_s is '' in"),
         ([HEADER, "a,t,0,1e300,1,1"], "the first one: a number is too large"),
         (["a,t1,0,10,1,1", "a,t2,0,10,1,1"], "no column job"),
+        ([HEADER, "a,t1,0,10,-1,1", "a,t2,0,10,-2,1"], "the counter cpu has 2 negative values"),
+        (
+            [HEADER, "a,t1,0,10,host7,1", "a,t2,0,10,,1"],
+            "the counter cpu has no number; cpu is 'host7' in",
+        ),
     ],
 )
 def test_tables_without_a_meaning_are_refused(
