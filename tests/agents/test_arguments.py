@@ -28,11 +28,12 @@ WRONG: Mapping[Any, tuple[Any, ...]] = {
     float: ("x", math.nan, math.inf, -math.inf, 10**400, True, None),
     str: ("no such name", 3, True, None),
     int | None: ("x", 1.5, math.nan, True),
+    float | None: ("x", math.nan, math.inf, -math.inf, 10**400, True),
 }
 """Values that an argument never has, by its annotation."""
 
 EXTREME: Mapping[Any, tuple[Any, ...]] = {int: (0, -1, -(10**9)), float: (0.0, -1.0, -1e9, 1e9)}
-EXTREME = {**EXTREME, int | None: EXTREME[int]}
+EXTREME = {**EXTREME, int | None: EXTREME[int], float | None: EXTREME[float]}
 """Values that some arguments may have."""
 
 STEPS = 8
