@@ -274,9 +274,7 @@ class Assembly:
         links["ns_per_byte_q20"] = ns_per_byte_q20(topology.link_rate_bps)
         links["delay_ns"] = np.rint(topology.link_delay_s * 1e9)
         # Hosts neither drop nor mark: data that the card cannot accept waits in the flows.
-        buffer_bytes = np.where(
-            np.isnan(topology.link_buffer_bytes), queue.buffer_bytes, topology.link_buffer_bytes
-        )
+        buffer_bytes = topology.buffers_bytes(queue.buffer_bytes)
         if topology.shaped:  # the packet whose time is charged has left the buffer; buckets are full
             buffer_bytes = buffer_bytes + self.scenario.transport.mtu_bytes
             packet_s = self.scenario.transport.mtu_bytes * ns_per_byte * 1e-9

@@ -19,9 +19,7 @@ def largest_window_bytes(scenario: CongestionScenario, topology: Topology) -> in
     ends, queue = scenario.transport, scenario.queue
     edges = np.unique(topology.host_edge.astype(np.int64))
     n_ports = 1 + int(distances(switch_graph(topology), edges)[:, edges].max(initial=0))
-    buffers_bytes = np.where(
-        np.isnan(topology.link_buffer_bytes), queue.buffer_bytes, topology.link_buffer_bytes
-    )
+    buffers_bytes = topology.buffers_bytes(queue.buffer_bytes)
     round_trip_s = longest_round_trip_s(topology, ends.mtu_bytes, ends.ack_bytes)
     cables_bytes = float(topology.link_rate_bps.max()) * round_trip_s / 8
     hosts_bytes = (ends.host_queue_packets + ends.initial_window_packets) * ends.mtu_bytes

@@ -15,7 +15,7 @@ from sysgym.emulator.packets.counters.rows import FlowCounters
 from sysgym.emulator.packets.engine.event_queue.queue import push
 from sysgym.emulator.packets.engine.event_queue.tournament import remove
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source
-from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS, ns_per_byte_q20
+from sysgym.emulator.packets.engine.pacing import space_waiting_packet
 from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, host_at, world_at
 
@@ -83,9 +83,8 @@ def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
     flow = flow_at(world.flows, flow_id)
     flow.pacing_rate_bps = rate_bps
     flow.pace_in_force_bps = rate_bps
-    flow.pace_ns_per_byte_q20 = int(ns_per_byte_q20(rate_bps))
-    lasts_ns = (flow.paced_bytes * flow.pace_ns_per_byte_q20) >> FIXED_POINT_BITS
-    flow.next_send_ns = max(flow.paced_since_ns + lasts_ns, world.now_ns)
+    space_waiting_packet(flow, rate_bps)
+    flow.next_send_ns = max(flow.next_send_ns, world.now_ns)
     if flow.begun and flow.pace_armed:
         source = flow_source(world, flow_id, FLOW_SENDS)
         remove(world, source)

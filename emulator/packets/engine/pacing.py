@@ -45,6 +45,14 @@ def halt_for_transport(world: Any, flow: Any, callback: int, raised: int) -> Non
 
 
 @njit(forceinline=True)
+def space_waiting_packet(flow: Any, rate_bps: float) -> None:
+    """Set the spacing of a pacing rate, and when the next packet is due by it."""
+    flow.pace_ns_per_byte_q20 = int(min(ns_per_byte_q20(rate_bps), _SLOWEST_Q20))
+    lasts_ns = (flow.paced_bytes * flow.pace_ns_per_byte_q20) >> FIXED_POINT_BITS
+    flow.next_send_ns = flow.paced_since_ns + lasts_ns
+
+
+@njit(forceinline=True)
 def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
     """Apply the pacing rate that a callback may have written; 0 means none.
 
@@ -61,9 +69,7 @@ def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
         return
     flow.pace_in_force_bps = rate_bps
     if rate_bps > 0.0:
-        flow.pace_ns_per_byte_q20 = int(min(ns_per_byte_q20(rate_bps), _SLOWEST_Q20))
-        lasts_ns = (flow.paced_bytes * flow.pace_ns_per_byte_q20) >> FIXED_POINT_BITS
-        flow.next_send_ns = flow.paced_since_ns + lasts_ns
+        space_waiting_packet(flow, rate_bps)
     else:
         flow.pace_ns_per_byte_q20 = 0
 

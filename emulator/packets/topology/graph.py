@@ -243,6 +243,10 @@ class Topology:
         """Whether a link's target is a host, shape (n_links,)."""
         return _read_only(self.link_target < self.n_hosts)
 
+    def buffers_bytes(self, usual_bytes: float) -> NDArray[np.float64]:
+        """Return the buffer of each link's port, the usual one where no override sets another, (n_links,)."""
+        return np.where(np.isnan(self.link_buffer_bytes), float(usual_bytes), self.link_buffer_bytes)
+
     @cached_property
     def switch_ports(self) -> NDArray[np.int64]:
         """Links whose source is a switch, ascending."""

@@ -120,12 +120,11 @@ class Fabric:
 def _port_buffers_bytes(scenario: CongestionScenario, topology: Topology) -> FloatArray:
     """Return the bytes that can wait at each switch port, shape (n_ports,)."""
     queue, ports = scenario.queue, topology.switch_ports
-    own_bytes = topology.link_buffer_bytes[ports]
-    found = np.where(np.isnan(own_bytes), float(queue.buffer_bytes), own_bytes) * queue.classes
+    found = topology.buffers_bytes(queue.buffer_bytes)[ports] * queue.classes
     if queue.pfc_pause_bytes is not None:
         links_into = np.bincount(topology.link_target, minlength=len(topology.node_names))
         found *= links_into[topology.link_source[ports]]
-    return np.asarray(found, np.float64)
+    return found
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,8 @@ class NetworkView:
     def _begin(self, network: Network) -> None:
         assert isinstance(network, PacketNetwork)
         self._network, self._first_law = network, network.law
-        topology = network.topology
-        self._scale = np.where(topology.from_host, 0.0, 100.0 / _buffers_bytes(network))
+        topology, usual_bytes = network.topology, network.scenario.queue.buffer_bytes
+        self._scale = np.where(topology.from_host, 0.0, 100.0 / topology.buffers_bytes(usual_bytes))
         self._ports, self._hosts = network.ports(), network.hosts()
         self._done, self._last_ns = 0, 0
         self._n_begun, self._open = 0, np.flatnonzero(network.schedule.needs)
@@ -198,11 +198,6 @@ MOST_KEPT = 5_000
 def live_view(env: Any) -> NetworkView:
     """Return the live view of an environment of the family."""
     return NetworkView(env)
-
-
-def _buffers_bytes(network: PacketNetwork) -> NDArray[np.float64]:
-    own = network.topology.link_buffer_bytes
-    return np.where(np.isnan(own), float(network.scenario.queue.buffer_bytes), own)
 
 
 def _events(kind: str, counts: NDArray[Any], first: int = 0) -> tuple[tuple[str, int, int], ...]:
